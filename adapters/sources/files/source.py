@@ -43,9 +43,9 @@ from lakeward.adapters.sources.files.json_lines.other_tables import (
     tables_sharing_folder,
 )
 from lakeward.adapters.sources.files.json_lines.quarantined_cells import cells_of_line, group_by_reading
-from lakeward.adapters.sources.files.local.columns.reader import read_columns
 from lakeward.adapters.sources.files.local.event_frame import read_here
 from lakeward.adapters.sources.files.local.json_lines import SmallLines, is_of_lines, with_flags
+from lakeward.adapters.sources.files.local.message_columns.reader import read_columns
 from lakeward.adapters.sources.files.named_fields import FIELD_FLAGS, count_near_words, count_undated, refuse_fields
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.files.paths.file_names import (

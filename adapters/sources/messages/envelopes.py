@@ -135,13 +135,16 @@ class Envelopes:
         for batch in batches:
             yield from self.decode(batch)
 
-    def decode(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    def decode(self, batch: pa.RecordBatch, most_failures: int | None = None) -> list[pa.RecordBatch]:
         """Decode lines of files (`VALUE`, `NAME`, `LINE`), and return them in their order.
 
-        If a part of the batch fails, it is halved, until it succeeds, is one line, or too many parts failed.
+        If a part of the batch fails, it is halved, until it succeeds, is one line, or `most_failures` parts failed
+        (by default as many as pay off if the others are decoded in SQL).
         """
         found: list[pa.RecordBatch] = []
-        failures, waiting = max(_LEAST_FAILURES, batch.num_rows // _LINES_A_FAILURE), [batch]
+        if most_failures is None:
+            most_failures = max(_LEAST_FAILURES, batch.num_rows // _LINES_A_FAILURE)
+        failures, waiting = most_failures, [batch]
         while waiting:
             part = waiting.pop()
             decoded = self._read(part) if failures > 0 else None
@@ -355,12 +358,17 @@ def _parse_messages(
 
     A connector fills a third of all fields, and each further field takes time although it is NULL.
     """
-    fields = {name for message in first for name in message.get("source") or ()}
+    sources = (message.get("source") for message in first)
+    fields = {name for source in sources if isinstance(source, dict) for name in source}
     parts = {*_NEEDED_PARTS, *(name for message in first for name in message)}
+    shown = _envelope(kinds, _source(first, fields), parts)
+    every = _envelope(kinds, _source(first, {*FIELDS, *_OTHER_FIELDS}), _ENVELOPE)
     try:
-        return _parse(bodies, _envelope(kinds, _source(first, fields), parts))
+        return _parse(bodies, shown)
     except pa.ArrowInvalid:
-        return _parse(bodies, _envelope(kinds, _source(first, {*FIELDS, *_OTHER_FIELDS}), _ENVELOPE))
+        if shown == every:
+            raise
+        return _parse(bodies, every)
 
 
 def _source(messages: Sequence[Mapping[str, Any]], wanted: Container[str]) -> pa.DataType:

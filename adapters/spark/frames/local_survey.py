@@ -158,7 +158,8 @@ def steps_back(frame: LocalFrame, groups: Sequence[Group], dimension: Dimension)
 def log_steps(frame: LocalFrame, groups: Sequence[Group], reached: LogReached) -> Mapping[int, LogSteps]:
     """Compare the changes of each object row by row with the source log, from where the table has `reached`."""
     before = before_steps(groups, reached)
-    before = {item: of_item for item, of_item in before.items() if not _only_rises(frame.rows, item, of_item)}
+    places = frame.rows.select([names.OBJECT, names.ROW, names.SEQUENCE, names.OPERATION])
+    before = {item: of_item for item, of_item in before.items() if not _only_rises(places, item, of_item)}
     if not before:
         return {}
     rows = _of_objects(frame.rows, before)
@@ -196,8 +197,8 @@ def _only_rises(rows: pa.Table, item: int, before: LogReached) -> bool:
     if not rows.num_rows or not pc.all(pc.and_(pc.fill_null(is_change, False), has_place)).as_py():
         return False
     highest = [before.highest, None if before.snapshot is None else before.snapshot.place]
-    lowest = max((place for place in highest if place is not None), default=None)
-    is_above = lowest is None or int(sequences[0].as_py()) >= lowest
+    reached_place = max((place for place in highest if place is not None), default=None)
+    is_above = reached_place is None or int(sequences[0].as_py()) >= reached_place
     falls = (pc.any(pc.less(values[1:], values[:-1])).as_py() for values in (sequences, numbers))
     return is_above and not any(falls)
 

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from lakeward.adapters.formats.shared.resolution.strategies.whole_rows import whole_rows_suffice
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.formats.shared.small_batches.batch import NotSmall
-from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.events import UNORDERED
 from lakeward.core.merge.facts import PARTIAL
@@ -23,33 +22,39 @@ INDEX: Final = "_lakeward_index"
 """Column of an event: its index in the order in which the events of the batch apply."""
 
 
-def why_not_columns(side_tables: SideTables, plan: MergePlan, frame: Frame) -> str | None:
+def why_not_resolved(side_tables: SideTables, plan: MergePlan) -> str | None:
     """Return in words why a batch cannot be resolved in columns; None if it can, as far as its plan says.
 
     Each event must be newer than all that the table has applied and leave a whole row or none, in a mirror.
     """
-    if not isinstance(frame, LocalFrame):
-        return "its rows are in Spark"
-    return next(_reasons(side_tables, plan), None)
+    why = next((words for is_so, words in _reasons(plan) if is_so), None)
+    if why is None and plan.folds and not whole_rows_suffice(side_tables, plan, has_late=False):
+        return "the table remembers changes that its rows do not show"
+    return why
 
 
-def _reasons(side_tables: SideTables, plan: MergePlan) -> Iterator[str]:
-    dimension, facts = plan.dimension, plan.facts
-    if plan.appends or dimension.keeps_ended or dimension.unique_sequences:
-        yield "its table has no key, keeps ended rows, or has a source with unique sequences"
-    if not facts.operations:
-        yield "it has no event"
-    if facts.rejects or plan.has_late or plan.suspect_objects or plan.copies or plan.truncates.all:
-        yield "some of its rows are refused, late, copies or truncates"
-    if plan.recalls or plan.replaces or plan.releases or plan.holds or plan.recomputed or facts.has_loads:
-        yield "its events are not all newer than those of the table"
-    if plan.changes or plan.evolution.lacks_columns or PARTIAL & facts.needs:
-        yield "its columns are not those of the table, or some of its rows are partial"
+def _reasons(plan: MergePlan) -> Iterator[tuple[object, str]]:
+    """Yield the conditions under which a batch cannot be resolved in columns, each with its words."""
+    dimension, facts, evolution = plan.dimension, plan.facts, plan.evolution
     key_types = [column.type for column in dimension.schema if column.name in dimension.key]
-    if any(type_.is_floating or type_.is_nested or type_.name == "binary" for type_ in key_types):
-        yield "its key has floating numbers or bytes"
-    if plan.folds and not whole_rows_suffice(side_tables, plan, has_late=False):
-        yield "the table remembers changes that its rows do not show"
+    yield plan.appends, "the table has no key"
+    yield dimension.keeps_ended, "the table keeps ended rows"
+    yield dimension.unique_sequences, "each change has a sequence of its own, which is compared with known ones"
+    yield any(type_.is_floating or type_.is_nested or type_.name == "binary" for type_ in key_types), _ODD_KEY
+    yield not facts.operations, "it has no event"
+    yield facts.rejects, "some of its rows go into quarantine"
+    yield facts.has_loads or plan.replaces, "it has rows of a full load"
+    yield plan.recalls or plan.has_late, "some of its events may be older than those of the table"
+    yield plan.suspect_objects, "some of its changes may step back in the log"
+    yield plan.copies, "some of its objects were delivered before"
+    yield plan.truncates.all, "a truncate of the table is remembered, or arrives"
+    yield plan.holds or plan.releases, "a key of the table is held, or released"
+    yield plan.changes, "it changes the columns of the table"
+    yield evolution.lacks_columns or PARTIAL & facts.needs, "some of its rows are partial"
+    yield plan.recomputed, "columns are computed again from its rows"
+
+
+_ODD_KEY: Final = "its key has floating numbers, bytes or nested values"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,16 @@ from typing import Final
 
 import pyarrow as pa
 
-from lakeward.adapters.formats.shared.column_batches.batch import ColumnBatch, why_not_columns
+from lakeward.adapters.formats.shared.column_batches.batch import ColumnBatch, why_not_resolved
 from lakeward.adapters.formats.shared.column_batches.entries import base_entries, entries_of_events
 from lakeward.adapters.formats.shared.column_batches.verdicts import KeyVerdicts
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.steps.counts import counts_of
-from lakeward.adapters.formats.shared.rows.system_columns import row_columns
+from lakeward.adapters.formats.shared.rows.system_columns import fill_positions, row_columns
 from lakeward.adapters.formats.shared.rows.table_rows import Rows, TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.formats.shared.small_batches.batch import NotSmall
-from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
+from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Ordered
 from lakeward.core.plan import MergePlan
@@ -26,15 +26,21 @@ COLUMNS: Final = "Arrow columns"
 
 
 def resolve_columns(
-    side_tables: SideTables, plan: MergePlan, frame: Frame, table: TableSnapshot | None
+    side_tables: SideTables, plan: MergePlan, frame: LocalFrame, table: TableSnapshot | None
 ) -> MergeResult:
-    """Resolve a batch in columns; raises NotSmall if Spark must do it.
+    """Resolve a batch in columns; raises NotSmall if Spark must do it. The result is that of the core."""
+    why = why_not_resolved(side_tables, plan)
+    if why is not None:
+        raise NotSmall(why)
+    try:
+        return _resolved(side_tables, plan, frame, table)
+    except (OverflowError, ValueError) as error:  # those of Arrow among them
+        raise NotSmall(f"Arrow or Python cannot hold a value: {error}") from error
 
-    The result is that of `resolution.strategies.whole_rows`.
-    """
-    why = why_not_columns(side_tables, plan, frame)
-    if why is not None or not isinstance(frame, LocalFrame):
-        raise NotSmall(why or "its rows are in Spark")
+
+def _resolved(
+    side_tables: SideTables, plan: MergePlan, frame: LocalFrame, table: TableSnapshot | None
+) -> MergeResult:
     batch = ColumnBatch.of(frame.rows)
     batch.refuse_ties(plan.dimension.key)
     rows = Rows(plan, table, side_tables.spark)
@@ -74,4 +80,4 @@ def _entries(plan: MergePlan, verdicts: KeyVerdicts, rows: Rows) -> pa.Table:
     bases = rows.table.find(keys, [*plan.dimension.schema.names, *names.POSITION])
     if bases is None:
         raise NotSmall("only Spark can read the stored rows of its keys")
-    return pa.concat_tables([entries, base_entries(plan, bases)], promote_options="permissive")
+    return pa.concat_tables([entries, base_entries(plan, fill_positions(bases))], promote_options="permissive")

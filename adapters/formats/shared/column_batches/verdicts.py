@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.adapters.formats.shared.column_batches.batch import INDEX, ColumnBatch
-from lakeward.adapters.formats.shared.rows.system_columns import BEFORE
+from lakeward.adapters.formats.shared.rows.system_columns import fill_positions
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
 from lakeward.adapters.formats.shared.small_batches.batch import NotSmall
 from lakeward.adapters.spark.merge.resolution import FILE, POS
@@ -85,7 +85,7 @@ class KeyVerdicts:
 
     @property
     def places(self) -> pa.Table:
-        """The places of the stored rows, which all go, with their keys."""
+        """The places of the stored rows, which are all removed, with their keys."""
         return self.stored.select([*self.plan.dimension.key, FILE, POS])
 
     @property
@@ -138,11 +138,8 @@ class KeyVerdicts:
 
         A row that an event above the low watermark wrote has that event there, unless a full load wrote it.
         """
-        stored, plan = self.stored, self.plan
-        epoch, sequence = (
-            pc.coalesce(stored[name], pa.scalar(BEFORE[name]).cast(stored[name].type))
-            for name in (names.EPOCH, names.SEQUENCE)
-        )
+        stored, plan = fill_positions(self.stored), self.plan
+        epoch, sequence = stored[names.EPOCH], stored[names.SEQUENCE]
         load = pa.scalar(LOAD_SEQUENCE).cast(sequence.type)
         is_remembered = pc.and_(pc.equal(epoch, plan.epoch), pc.not_equal(sequence, load))
         if plan.low_watermark is not None:

@@ -35,7 +35,7 @@ from lakeward.adapters.formats.shared.small_batches.resolver import resolve_smal
 from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.execution.parallelism import ROWS_A_PART
 from lakeward.adapters.spark.execution.query_plans import as_leaf
-from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
+from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame, in_spark
 from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
@@ -67,17 +67,30 @@ def resolve_plan(
         frame = direct_load.source
     plan, frame = partitions.reject_lossy_texts(plan, frame)
     reason = reason_for_spark(plan, side_tables.small_batch)
-    resolve = resolve_small_batch if reason is None else resolve_columns
-    if reason is None or side_tables.small_batch:
-        try:
-            resolved = resolve(side_tables, plan, frame, table)
-        except NotSmall as error:
-            reason = reason or str(error)
-        else:
-            partitions.refuse_lossy_texts(plan, resolved.detail.upserts)
-            return resolved
+    try:
+        resolved = _without_spark(side_tables, plan, frame, table, reason)
+    except NotSmall as error:
+        reason = str(error) if reason is None else f"{reason}, and {error}"
+        resolved = None
+    if resolved is not None:
+        partitions.refuse_lossy_texts(plan, resolved.detail.upserts)
+        return resolved
     resolved = _by_spark(side_tables, plan, fitted(in_spark(frame), plan.dimension.schema), table, partitions)
     return replace(resolved, way=f"Spark: {reason}")
+
+
+def _without_spark(
+    side_tables: SideTables, plan: MergePlan, frame: Frame, table: TableSnapshot | None, reason: str | None
+) -> MergeResult | None:
+    """Resolve a batch with the core, or in columns if it is larger and in this process; None if it is in Spark.
+
+    `reason` says why the core does not resolve it. Raises NotSmall if Spark must do it.
+    """
+    if reason is None:
+        return resolve_small_batch(side_tables, plan, frame, table)
+    if isinstance(frame, LocalFrame) and side_tables.small_batch:
+        return resolve_columns(side_tables, plan, frame, table)
+    return None
 
 
 def _by_spark(

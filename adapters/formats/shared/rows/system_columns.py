@@ -6,6 +6,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import DELETED, Dimension
 from lakeward.core.errors import ConfigError, TableError
@@ -54,6 +57,15 @@ BEFORE: Final[Mapping[str, int]] = {
     names.BATCH: 1,
 }
 """The meaning of NULL in the system columns of a row that another engine wrote: it is older than every event."""
+
+
+def fill_positions(rows: pa.Table) -> pa.Table:
+    """Return stored rows with the meaning of NULL (`BEFORE`) in their system columns, as far as they have these."""
+    for place, name in enumerate(rows.column_names):
+        if name in BEFORE and rows[name].null_count:
+            default = pa.scalar(BEFORE[name], pa.int64()).cast(rows[name].type)
+            rows = rows.set_column(place, name, pc.coalesce(rows[name], default))
+    return rows
 
 
 def check_system_columns(columns: Collection[str], table: str, where: str) -> None:

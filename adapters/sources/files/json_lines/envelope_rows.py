@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Final
 
 import pyarrow as pa
@@ -75,16 +74,13 @@ class EnvelopeRows:
 
     @classmethod
     def of(cls, table: TableFiles) -> EnvelopeRows | None:
-        """Return the reader of a table's messages; None if Arrow cannot decode the form that the settings describe.
-
-        It is None as well if pandas is not installed: without it PySpark cannot send Arrow batches to Python.
-        """
+        """Return the reader of a table's messages; None if Arrow cannot decode the form that settings describe."""
         decoder, options, schema = table.decoder, table.options, table.dimension.schema
         if not isinstance(decoder, Debezium) or decoder.is_flat or options.types == "schema" or table.links:
             return None
         if decoder.documents is not None:
             return None
-        if find_spec("pandas") is None or any(c.type.is_nested or {*c.name} & {'"', "\\"} for c in schema):
+        if any(c.type.is_nested or {*c.name} & {'"', "\\"} for c in schema):
             return None
         wires = {c.name: table.reading.written.get(c.name, PLAIN).wire for c in schema}
         numbers = {c.name: number_type(c, wires[c.name]) for c in schema}

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from importlib.util import find_spec
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -46,9 +47,10 @@ def message_rows(table: TableFiles, files: Sequence[File], paths: Sequence[str],
     """Return the messages of files as rows; `places` has the place of each file in the batch.
 
     If there are many, Arrow decodes the messages of the usual form, and the others are flagged. SQL decodes these
-    only once it is known that there are some, because Java needs long to compile that SQL.
+    only once it is known that there are some, because Java needs long to compile that SQL. Without pandas PySpark
+    cannot send Arrow batches to Python, and SQL decodes all messages.
     """
-    usual = EnvelopeRows.of(table) if table.are_many else None
+    usual = EnvelopeRows.of(table) if table.are_many and find_spec("pandas") is not None else None
     if usual is None:
         return _rows_of(table, files, paths, places, opened_messages(table, paths))
     decoded = usual.decoded(read_lines(table.spark(), paths, table.reading))

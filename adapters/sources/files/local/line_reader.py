@@ -9,7 +9,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final, cast
 
@@ -90,12 +91,21 @@ def read_lines_of(table: TableFiles, names: Sequence[str], most: int | None = No
     return lines
 
 
+@contextmanager
+def open_unpacked(table: TableFiles, name: str) -> Iterator[BinaryIO]:
+    """Open a file of a table, and unpack it if it is packed by gzip.
+
+    Raises SourceError if it cannot be opened. Reading it raises OSError, EOFError or zlib.error.
+    """
+    with table.folder.open(table.dimension.source, name) as raw:
+        yield cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if name.endswith(".gz") else raw
+
+
 def _texts(table: TableFiles, name: str, most: int | None) -> list[str]:
     size = None if most is None else most * BYTES_OF_A_ROW
     try:
-        with table.folder.open(table.dimension.source, name) as raw:
-            packed = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if name.endswith(".gz") else raw
-            data = packed.read() if size is None else packed.read(size + 1)
+        with open_unpacked(table, name) as opened:
+            data = opened.read() if size is None else opened.read(size + 1)
         if size is not None and len(data) > size:
             raise SparkNeeded(f"{name} has more bytes than a small batch")
         found = data.decode()

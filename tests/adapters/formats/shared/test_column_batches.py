@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from arrow_events import cells, event_frame, values
 from hypothesis import Phase, given, settings
@@ -17,7 +19,7 @@ from tries import tries
 
 from lakeward.adapters.formats.shared.change_log.entries import columns_in_part, columns_of
 from lakeward.adapters.formats.shared.column_batches import batch, resolver
-from lakeward.adapters.formats.shared.column_batches.batch import ColumnBatch, why_not_columns
+from lakeward.adapters.formats.shared.column_batches.batch import ColumnBatch, why_not_resolved
 from lakeward.adapters.formats.shared.column_batches.entries import entries_of_events
 from lakeward.adapters.formats.shared.column_batches.resolver import COLUMNS, resolve_columns
 from lakeward.adapters.formats.shared.column_batches.verdicts import KeyVerdicts
@@ -38,11 +40,15 @@ from lakeward.core.merge.truncates import Truncates
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
 from lakeward.core.schema import Column, Schema, Type
-from lakeward.core.schema_changes.evolution import Evolution
+from lakeward.core.schema_changes.evolution import Evolution, Kind, Policy, SchemaChange
 
 BATCH = 2
 FIRST = 1_000
 """The least sequence of an event of the batch; those of stored rows lie below."""
+
+FOREIGN = -(2**63)
+FOREIGN_PLACE = Position(1, LOAD_SEQUENCE, FOREIGN, 0)
+"""The object and the position of a stored row of another writer: all are NULL in the table."""
 
 KEY_TYPES = st.sampled_from([Type(name) for name in ("int", "bigint", "string", "date", "timestamp", "boolean")])
 CELLS = st.sampled_from([Type(name) for name in ("string", "double", "date")] + [Type("decimal", 12, 2)])
@@ -93,11 +99,20 @@ class Snapshot:
             POS: pa.array(range(len(self.events)), pa.int64()),
         }
         epochs = pa.array([event.position.epoch for event in self.events], pa.int32())
-        rows = frame.append_column(names.EPOCH, epochs)
+        rows = _without_positions(frame.append_column(names.EPOCH, epochs))
         for name, column in places.items():
             rows = rows.append_column(name, column)
         found = rows.select([name for name in dict.fromkeys((*wanted, FILE, POS)) if name in rows.column_names])
         return found.join(keys, keys.column_names, join_type="left semi")
+
+
+def _without_positions(rows: pa.Table) -> pa.Table:
+    """Return rows with NULL in the position columns of those that no event of the table wrote."""
+    is_foreign = pc.equal(rows[names.OBJECT], FOREIGN)
+    for name in names.POSITION:
+        place = rows.column_names.index(name)
+        rows = rows.set_column(place, name, pc.if_else(is_foreign, pa.scalar(None, rows[name].type), rows[name]))
+    return rows
 
 
 def no_spark() -> Any:
@@ -163,7 +178,9 @@ def drawn(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Drawn:
         []
         if is_new
         else [
-            event(Operation.UPDATE, Position(1, draw(sequences), 8, row), key)
+            event(
+                Operation.UPDATE, draw(st.sampled_from([FOREIGN_PLACE, Position(1, draw(sequences), 8, row)])), key
+            )
             for row, key in enumerate(keys)
             if draw(st.booleans())
         ]
@@ -224,29 +241,29 @@ def contents(plan: MergePlan, resolved: MergeResult) -> Mapping[str, Any]:
     }
 
 
-def check(found: Drawn) -> None:
+def check(case: Drawn) -> None:
     """Compare the result in columns with that of the core; events that may be tied are refused."""
-    places = [(event.key, event.position.sequence) for event in found.events if event.position.sequence]
+    places = [(event.key, event.position.sequence) for event in case.events if event.position.sequence]
     if len(set(places)) < len(places):
-        assert "same place" in refused(found)
+        assert "same place" in refused(case)
         return
-    resolved = resolve_columns(found.side_tables, found.plan, found.frame, found.table)
-    expected = resolve_small_batch(found.side_tables, found.plan, found.frame, found.table)
+    resolved = resolve_columns(case.side_tables, case.plan, case.frame, case.table)
+    expected = resolve_small_batch(case.side_tables, case.plan, case.frame, case.table)
     assert resolved.way == COLUMNS
-    assert contents(found.plan, resolved) == contents(found.plan, expected)
+    assert contents(case.plan, resolved) == contents(case.plan, expected)
 
 
-def refused(found: Drawn) -> str:
+def refused(case: Drawn) -> str:
     """Return in words why a batch is left to Spark."""
     with pytest.raises(NotSmall) as raised:
-        resolve_columns(found.side_tables, found.plan, found.frame, found.table)
+        resolve_columns(case.side_tables, case.plan, case.frame, case.table)
     return str(raised.value)
 
 
 @settings(max_examples=tries(200, 3000))
-@given(found=drawn())
-def test_the_result_is_that_of_the_core(found: Drawn) -> None:
-    check(found)
+@given(case=drawn())
+def test_the_result_is_that_of_the_core(case: Drawn) -> None:
+    check(case)
 
 
 def _applies_in_order_of_arrival(patch: pytest.MonkeyPatch) -> None:
@@ -299,17 +316,27 @@ def test_a_mistake_gives_another_result(
     spoil(monkeypatch)
 
     @settings(max_examples=200, phases=[Phase.generate], database=None, derandomize=True)
-    @given(found=drawn())
-    def compared(found: Drawn) -> None:
-        check(found)
+    @given(case=drawn())
+    def compared(case: Drawn) -> None:
+        check(case)
 
     with pytest.raises((AssertionError, pytest.fail.Exception, BaseExceptionGroup)):
         compared()
 
 
+def usual_schema(key: str = "bigint") -> Schema:
+    return Schema((Column("id", Type(key)), Column("a", Type("string"))))
+
+
+def evolution(change: SchemaChange) -> Evolution:
+    schema = usual_schema()
+    added = [Column(change.path, change.after)] if change.after is not None else []
+    return Evolution(Schema((*schema, *added)), ((change, Policy.EVOLVE),))
+
+
 def usual() -> Drawn:
     """Return a batch that is resolved in columns: one update of a key of whole numbers."""
-    schema = Schema((Column("id", Type("bigint")), Column("a", Type("string"))))
+    schema = usual_schema()
     dimension = Dimension(name=TableName("shop", "item"), schema=schema, key=("id",), lateness=Unbounded())
     event = ChangeEvent(
         operation=Operation.UPDATE, position=Position(1, FIRST, 9, 1), key=(1,), cells={"id": 1, "a": "x"}
@@ -330,38 +357,85 @@ def usual() -> Drawn:
 
 
 PLACE = Position(1, 5, 8, 1)
-LEFT_TO_SPARK: Mapping[str, Mapping[str, Any]] = {
-    "a table without a key": {"appends": True},
-    "events that may be older than applied ones": {"recalls": True},
-    "a full load that replaces all rows": {"replaces": True},
-    "released events": {"releases": frozenset({PLACE})},
-    "a table with held keys": {"holds": (Hold(PLACE, ((1,),), Reason.CAST, 1),)},
-    "objects that were delivered before": {"copies": frozenset({9})},
-    "a remembered truncate": {"truncates": Truncates(frozenset({PLACE}))},
-    "objects that may step back in the log": {"suspect_objects": frozenset({9})},
+ADDED = SchemaChange(Kind.ADD, "b", None, Type("string"))
+DROPPED = SchemaChange(Kind.DROP, "a", Type("string"), None)
+OF_PLANS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "a table without a key": ("no key", {"appends": True}),
+    "events that may be older than applied ones": ("may be older", {"recalls": True}),
+    "late events": ("may be older", {"low_watermark": SourceOrder(1, FIRST)}),
+    "a full load that replaces all rows": ("full load", {"replaces": True}),
+    "released events": ("held, or released", {"releases": frozenset({PLACE})}),
+    "a table with held keys": ("held, or released", {"holds": (Hold(PLACE, ((1,),), Reason.CAST, 1),)}),
+    "objects that were delivered before": ("delivered before", {"copies": frozenset({9})}),
+    "a remembered truncate": ("truncate", {"truncates": Truncates(frozenset({PLACE}))}),
+    "objects that may step back in the log": ("step back", {"suspect_objects": frozenset({9})}),
+    "a new column": ("changes the columns", {"evolution": evolution(ADDED)}),
+    "a column that it lacks": ("partial", {"evolution": evolution(DROPPED)}),
+}
+OF_FACTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "rejects": ("quarantine", {"rejects": {Reason.CAST: 1}}),
+    "partial rows": ("partial", {"needs": PARTIAL}),
+    "no event": ("no event", {"operations": {}}),
+    "rows of a full load": ("full load", {"least": Position(1, LOAD_SEQUENCE, 9, 1)}),
+}
+OF_TABLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "soft deletes": ("ended rows", {"deletes": Deletes.SOFT}),
+    "unique sequences": ("sequence of its own", {"sequences": Sequences.UNIQUE}),
+    "a floating key": ("floating", {"schema": usual_schema("double")}),
+    "a key of bytes": ("bytes", {"schema": usual_schema("binary")}),
 }
 
 
-@pytest.mark.parametrize("more", LEFT_TO_SPARK.values(), ids=LEFT_TO_SPARK)
-def test_other_batches_are_left_to_spark(more: Mapping[str, Any]) -> None:
-    found = usual()
-    assert why_not_columns(found.side_tables, found.plan, found.frame) is None
-    refused(replace(found, plan=replace(found.plan, **more)))
+@pytest.mark.parametrize(("words", "more"), OF_PLANS.values(), ids=OF_PLANS)
+def test_other_batches_are_left_to_spark(words: str, more: Mapping[str, Any]) -> None:
+    case = usual()
+    assert why_not_resolved(case.side_tables, case.plan) is None
+    assert words in refused(replace(case, plan=replace(case.plan, **more)))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{"deletes": Deletes.SOFT}, {"sequences": Sequences.UNIQUE}],
-    ids=["a table with soft deletes", "a source with unique sequences"],
-)
-def test_batches_of_other_tables_are_left_to_spark(options: Mapping[str, Any]) -> None:
-    found = usual()
-    dimension = replace(found.plan.dimension, **options)
-    refused(replace(found, plan=replace(found.plan, dimension=dimension)))
+@pytest.mark.parametrize(("words", "more"), OF_FACTS.values(), ids=OF_FACTS)
+def test_batches_with_other_rows_are_left_to_spark(words: str, more: Mapping[str, Any]) -> None:
+    case = usual()
+    facts = replace(case.plan.facts, **more)
+    assert words in refused(replace(case, plan=replace(case.plan, facts=facts)))
 
 
-def test_a_batch_with_rejects_partial_rows_or_no_event_is_left_to_spark() -> None:
-    found = usual()
-    for more in ({"rejects": {Reason.CAST: 1}}, {"needs": PARTIAL}, {"operations": {}}):
-        facts = replace(found.plan.facts, **more)
-        refused(replace(found, plan=replace(found.plan, facts=facts)))
+@pytest.mark.parametrize(("words", "more"), OF_TABLES.values(), ids=OF_TABLES)
+def test_batches_of_other_tables_are_left_to_spark(words: str, more: Mapping[str, Any]) -> None:
+    case = usual()
+    dimension = replace(case.plan.dimension, **more)
+    assert words in str(why_not_resolved(case.side_tables, replace(case.plan, dimension=dimension)))
+
+
+def test_a_batch_is_left_to_spark_if_a_key_change_is_remembered() -> None:
+    case = usual()
+    side_tables, plan = case.side_tables, replace(case.plan, folds=True, folds_remembered=True)
+    assert why_not_resolved(side_tables, plan) is None
+    side_tables.change_log.has_key_changes = lambda _upto: True
+    assert "remembers changes" in str(why_not_resolved(side_tables, plan))
+
+
+def test_a_batch_is_left_to_spark_if_only_it_can_read_the_stored_rows() -> None:
+    case = usual()
+    unreadable = SimpleNamespace(is_written=True, find=lambda *_: None)
+    with pytest.raises(NotSmall, match="only Spark can read"):
+        resolve_columns(case.side_tables, case.plan, case.frame, unreadable)
+
+
+def test_a_batch_is_left_to_spark_if_a_key_has_several_rows() -> None:
+    case = usual()
+    row = replace(case.events[0], position=Position(1, 5, 8, 1))
+    assert "several stored rows" in refused(replace(case, stored=[row, row]))
+
+
+def test_a_batch_is_left_to_spark_if_python_cannot_hold_a_key() -> None:
+    case = usual()
+    dimension = replace(case.plan.dimension, schema=usual_schema("date"))
+    rows = event_frame(
+        dimension, [replace(case.events[0], key=(date(1, 1, 1),), cells={"id": date(1, 1, 1)})], ("id", "a")
+    )
+    rows = rows.set_column(0, "id", pa.array([10**7], pa.int32()).cast(pa.date32()))
+    with pytest.raises(NotSmall, match="hold a value"):
+        resolve_columns(
+            case.side_tables, replace(case.plan, dimension=dimension), LocalFrame(rows, no_spark), case.table
+        )

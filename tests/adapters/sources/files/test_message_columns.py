@@ -16,10 +16,10 @@ from envelope_feeds import KEY, TYPES, message
 from line_feeds import table_of
 
 from lakeward.adapters.sources.files.file_columns import File, inspect_file
-from lakeward.adapters.sources.files.local.columns import reader
-from lakeward.adapters.sources.files.local.columns.log_positions import places_and_logs
-from lakeward.adapters.sources.files.local.columns.reader import read_columns
 from lakeward.adapters.sources.files.local.json_lines import SmallLines, with_flags
+from lakeward.adapters.sources.files.local.message_columns import reader
+from lakeward.adapters.sources.files.local.message_columns.log_positions import places_and_logs
+from lakeward.adapters.sources.files.local.message_columns.reader import read_columns
 from lakeward.adapters.sources.files.local.messages.log_positions import place_and_log
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded

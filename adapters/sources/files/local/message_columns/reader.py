@@ -7,12 +7,12 @@ Spark.
 
 from __future__ import annotations
 
-import gzip
 import zlib
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import BinaryIO, Final, cast
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 
 from lakeward.adapters.sources.files.file_columns import File
 from lakeward.adapters.sources.files.json_lines.envelope_rows import EnvelopeRows
-from lakeward.adapters.sources.files.local.columns.events import MessageEvents, why_not_events
+from lakeward.adapters.sources.files.local.line_reader import open_unpacked
+from lakeward.adapters.sources.files.local.message_columns.events import MessageEvents, why_not_events
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.messages.envelopes import IS_DECODED
 from lakeward.adapters.sources.rows.local_files import is_packed_otherwise
@@ -29,11 +30,13 @@ from lakeward.adapters.spark.frames.local_source_rows import FilePlace
 from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.core.text.numbers import format_count
 
-MOST_BYTES: Final = 512 * 1024**2
-"""The most bytes of the files of a batch, unpacked. Their events take about a third of that in memory."""
+MOST_BYTES: Final = 256 * 1024**2
+"""The most bytes of the files of a batch, unpacked. Memory holds some parts, and all events: a third of that."""
 
 _BYTES_OF_A_PART: Final = 4 * 1024**2
-_END: Final = b"\n"
+_PARTS_A_CORE: Final = 2
+_MOST_FAILURES: Final = 8
+"""How often a part may be halved: its messages may be decoded apart, but one of another form ends the attempt."""
 
 
 def read_columns(table: TableFiles, files: Sequence[File]) -> pa.Table:
@@ -42,14 +45,20 @@ def read_columns(table: TableFiles, files: Sequence[File]) -> pa.Table:
     `table` has the columns that the files have.
     """
     rows = _rows_of(table, files)
-    left, events = MOST_BYTES, list[pa.Table]()
+    remaining_bytes, events = MOST_BYTES, list[pa.Table]()
+    reading = deque[Future[pa.Table]]()
     with ThreadPoolExecutor(pa.cpu_count()) as pool:
         for rank, file in enumerate(files):
-            data = _content(table, file, left)
-            left -= len(data)
             place = FilePlace(file.item.order, rank, is_load=table.is_snapshot, has_op=table.has_op)
             part_reader = _PartReader(rows, MessageEvents(table, rows, place))
-            events += pool.map(part_reader.read, _parts(data))
+            for part in _parts(table, file):
+                remaining_bytes -= len(part.data)
+                if remaining_bytes < 0:
+                    raise SparkNeeded(f"the files of the batch have more than {format_count(MOST_BYTES, 'byte')}")
+                reading.append(pool.submit(part_reader.read, part))
+                if len(reading) > _PARTS_A_CORE * pa.cpu_count():
+                    events.append(reading.popleft().result())
+        events += [part.result() for part in reading]
     if not events:
         raise SparkNeeded("its files have no lines")
     return pa.concat_tables(events).combine_chunks()
@@ -63,41 +72,30 @@ def _rows_of(table: TableFiles, files: Sequence[File]) -> EnvelopeRows:
     rows = EnvelopeRows.of(table)
     if rows is None:
         raise SparkNeeded("its messages have no form that Arrow decodes")
-    why = why_not_events(table, rows)
+    why = why_not_events(table)
     if why is not None:
         raise SparkNeeded(why)
     return rows
 
 
-def _content(table: TableFiles, file: File, most: int) -> bytes:
-    """Return the content of a file, unpacked; raises SparkNeeded if it has more than `most` bytes."""
-    name = file.item.name
-    try:
-        with table.folder.open(table.dimension.source, name) as raw:
-            packed = cast("BinaryIO", gzip.GzipFile(fileobj=raw)) if name.endswith(".gz") else raw
-            data = packed.read(most + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise SparkNeeded(f"{name} cannot be unpacked") from error
-    if len(data) > most:
-        raise SparkNeeded(f"the files of the batch have more than {format_count(MOST_BYTES, 'byte')}")
-    return data
-
-
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a file: its bytes, which end at the end of a line, and the number of its first line."""
+    """A part of a file: its bytes, without the line feed at the end, and the number of its first line."""
 
     data: bytes
     first: int
 
 
-def _parts(data: bytes) -> Iterator[_Part]:
-    start, first = 0, 1
-    while start < len(data):
-        end = data.find(_END, start + _BYTES_OF_A_PART) + 1 or len(data)
-        part = _Part(data[start:end].removesuffix(_END), first)
-        yield part
-        first, start = first + part.data.count(_END) + 1, end
+def _parts(table: TableFiles, file: File) -> Iterator[_Part]:
+    """Yield the parts of a file, unpacked; raises SparkNeeded if it cannot be unpacked."""
+    first = 1
+    try:
+        with open_unpacked(table, file.item.name) as opened:
+            while data := opened.read(_BYTES_OF_A_PART) + opened.readline():
+                yield _Part(data.removesuffix(b"\n"), first)
+                first += data.count(b"\n")
+    except (OSError, EOFError, zlib.error) as error:
+        raise SparkNeeded(f"{file.item.name} cannot be read to its end") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,11 +107,11 @@ class _PartReader:
         """Return the events of a part; raises SparkNeeded for messages of another form."""
         try:
             lines = pc.split_pattern(pa.array([part.data], pa.string()), "\n").flatten()
-        except (UnicodeDecodeError, pa.ArrowInvalid) as error:
-            raise SparkNeeded("a line is no UTF-8") from error
-        numbers = pa.array(np.arange(part.first, part.first + len(lines)), pa.int64())
-        columns = {VALUE: lines, NAME: pa.nulls(len(lines), pa.string()), LINE: numbers}
-        decoded = self.rows.envelopes.decode(pa.RecordBatch.from_pydict(columns))
-        if not all(pc.all(batch.column(IS_DECODED)).as_py() for batch in decoded):
-            raise SparkNeeded("a message has another form than the usual one")
-        return pa.concat_tables(map(self.events.of, decoded))
+            numbers = pa.array(np.arange(part.first, part.first + len(lines)), pa.int64())
+            columns = {VALUE: lines, NAME: pa.nulls(len(lines), pa.string()), LINE: numbers}
+            decoded = self.rows.envelopes.decode(pa.RecordBatch.from_pydict(columns), _MOST_FAILURES)
+            if not all(pc.all(batch.column(IS_DECODED)).as_py() for batch in decoded):
+                raise SparkNeeded("a message has another form than the usual one")
+            return pa.concat_tables(map(self.events.of, decoded))
+        except (pa.ArrowException, OverflowError, ValueError) as error:
+            raise SparkNeeded(f"a line has what Arrow does not hold: {error}") from error

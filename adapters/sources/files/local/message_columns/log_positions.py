@@ -21,7 +21,7 @@ _ROW_DIGITS: Final = 7
 """How many digits the lower part of a position has: an LSN or an SCN, the place in a binlog, a row of an event."""
 
 _MOST_FILES: Final = 10
-_TEXT: Final = pa.scalar(None, pa.string())
+_NO_TEXT: Final = pa.scalar(None, pa.string())
 
 
 def places_and_logs(field: Field, commit: pa.Array, is_read: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -76,7 +76,7 @@ def _digits(values: pa.Array, most: int) -> pa.Array:
 
 def _logs(is_known: pa.Array, follows: pa.Array | pa.Scalar) -> pa.Array:
     """Return the logs of positions that are known; in the others than those that follow, transactions overlap."""
-    return pc.if_else(is_known, pc.if_else(follows, f"{FOLLOWS} ", f"{OVERLAP} "), _TEXT)
+    return pc.if_else(is_known, pc.if_else(follows, f"{FOLLOWS} ", f"{OVERLAP} "), _NO_TEXT)
 
 
 def _binlog_places(field: Field, file: pa.Array, has_file: pa.Array) -> pa.Array:
@@ -86,7 +86,7 @@ def _binlog_places(field: Field, file: pa.Array, has_file: pa.Array) -> pa.Array
         raise SparkNeeded("a binlog has no number, or a message no position in it")
     row = _digits(pc.coalesce(field("row"), pa.scalar("0")), _ROW_DIGITS)
     parts = ((_digits(position, _POSITION_DIGITS), _POSITION_DIGITS), (row, _ROW_DIGITS))
-    return pc.if_else(has_file, _joined(number, *parts), _TEXT)
+    return pc.if_else(has_file, _joined(number, *parts), _NO_TEXT)
 
 
 def _binlogs(field: Field, file: pa.Array, has_file: pa.Array) -> pa.Array:
@@ -94,4 +94,4 @@ def _binlogs(field: Field, file: pa.Array, has_file: pa.Array) -> pa.Array:
         raise SparkNeeded("the name of a binlog has a character other than those of ASCII")
     base, server = pc.replace_substring_regex(file, r"[0-9]+$", ""), pc.coalesce(field("server_id"), pa.scalar("0"))
     server = pc.if_else(pc.equal(server, "0"), "", server)
-    return pc.if_else(has_file, pc.binary_join_element_wise(OVERLAP, base, " ", server, ""), _TEXT)
+    return pc.if_else(has_file, pc.binary_join_element_wise(OVERLAP, base, " ", server, ""), _NO_TEXT)

@@ -20,16 +20,17 @@ from lakeward.core.schema import Column, Type
 
 _TEXTS: Final = ("string", "undeclared")
 _TIMES: Final = ("timestamp", "timestamp_ntz")
-_COUNT: Final = r"\A-?[0-9]{1,15}\z"
-_DAYS: Final = r"\A-?[0-9]{1,6}\z"
-"""Patterns of whole numbers that are counts of a unit of time, or of days, within Python's and Spark's years."""
+_COUNT: Final = r"\A-?[0-9]{1,18}\z"
+_DAYS: Final = r"\A-?[0-9]{1,7}\z"
+"""Patterns of whole numbers that are counts of a unit of time, or of days."""
 
-_MOST_MICROS: Final = 253_402_300_799_999_999
-_LEAST_MICROS: Final = -2_208_988_800_000_000
-"""The end of the year 9999 and the beginning of 1900, in microseconds since 1970."""
+_FIRST, _LAST = -2_208_988_800, 253_402_300_799
+"""The beginning of 1900 and the last second of the year 9999, in seconds since 1970."""
+
+_A_DAY: Final = 24 * 3600
 
 
-def why_not_columns(column: Column, written: Writing) -> str | None:
+def why_not_typed(column: Column, written: Writing) -> str | None:
     """Return in words why the cells of a column cannot be read here; None if they can."""
     if written.text != TextFormat() or column.type.is_nested:
         return f"the column {column.name} is nested, or has a format of its own"
@@ -49,10 +50,10 @@ def typed(texts: pa.Array, column: Column, written: Writing) -> pa.Array:
     if not pc.any(is_odd).as_py():
         return values
     read, others = reader_of(column.type, written), texts.filter(is_odd).dictionary_encode()
-    found = pa.array(map(read, others.dictionary.to_pylist()), values.type)
-    if found.null_count:
+    read_values = pa.array(map(read, others.dictionary.to_pylist()), values.type)
+    if read_values.null_count:
         raise SparkNeeded(f"a value does not fit the column {column.name}")
-    return pc.replace_with_mask(values, is_odd, found.take(others.indices))
+    return pc.replace_with_mask(values, is_odd, read_values.take(others.indices))
 
 
 def _usual_values(texts: pa.Array, type_: Type, written: Writing) -> tuple[pa.Array, pa.Array]:
@@ -62,22 +63,35 @@ def _usual_values(texts: pa.Array, type_: Type, written: Writing) -> tuple[pa.Ar
     if written.wire not in (Wire.PLAIN, Wire.DAYS):
         return pa.nulls(len(texts), arrow_type(type_)), texts.is_valid()
     if written.wire is Wire.DAYS:
-        return _matching(texts, _DAYS, lambda days: days.cast(pa.int32()).cast(pa.date32()))
+        return _matching(texts, _DAYS, _dates)
     if type_.name == "date" or type_.name in _TIMES:
         texts = pc.replace_substring_regex(texts, r"Z\z", "")  # times without a zone are in UTC
     return convert_usual(texts, type_)
 
 
+def _dates(texts: pa.Array) -> pa.Array:
+    """Return the dates of counts of days since 1970; NULL for those before 1900 and after 9999."""
+    days = texts.cast(pa.int32())
+    is_inside = pc.and_(pc.greater_equal(days, _FIRST // _A_DAY), pc.less_equal(days, _LAST // _A_DAY))
+    return pc.if_else(is_inside, days, pa.scalar(None, pa.int32())).cast(pa.date32())
+
+
 def _moments(texts: pa.Array, type_: Type, unit: int) -> tuple[pa.Array, pa.Array]:
-    """Return the moments of counts of a unit, of which a second has `unit`."""
+    """Return the moments of counts of a unit, of which a second has `unit`.
+
+    Those before 1900, after 9999 or between two microseconds are left to the reader of single values.
+    """
     arrow = arrow_type(type_)
 
-    def convert(counts: pa.Array) -> pa.Array:
-        counts = counts.cast(pa.int64())
-        micros = pc.multiply(counts, 10**6 // unit) if unit <= 10**6 else pc.divide(counts, unit // 10**6)
-        is_exact = pc.equal(pc.multiply(micros, unit // 10**6), counts) if unit > 10**6 else pa.scalar(True)
-        is_inside = pc.and_(pc.less_equal(micros, _MOST_MICROS), pc.greater_equal(micros, _LEAST_MICROS))
-        micros = pc.if_else(pc.and_(is_exact, is_inside), micros, pa.scalar(None, pa.int64()))
+    def convert(texts: pa.Array) -> pa.Array:
+        counts = texts.cast(pa.int64())
+        is_exact = pc.and_(pc.greater_equal(counts, _FIRST * unit), pc.less(counts, (_LAST + 1) * unit))
+        if unit > 10**6:
+            micros = pc.divide(counts, unit // 10**6)
+            is_exact = pc.and_(is_exact, pc.equal(pc.multiply(micros, unit // 10**6), counts))
+            micros = pc.if_else(is_exact, micros, pa.scalar(None, pa.int64()))
+        else:
+            micros = pc.multiply(pc.if_else(is_exact, counts, pa.scalar(None, pa.int64())), 10**6 // unit)
         return micros if pa.types.is_integer(arrow) else micros.cast(arrow)
 
     return _matching(texts, _COUNT, convert)

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from lakeward.adapters.sources.files.json_lines.envelope_rows import EnvelopeRows
 from lakeward.adapters.sources.files.json_lines.frames import UNDECLARED
-from lakeward.adapters.sources.files.local.columns.cells import typed, why_not_columns
-from lakeward.adapters.sources.files.local.columns.log_positions import no_places, places_and_logs
+from lakeward.adapters.sources.files.local.message_columns.cells import typed, why_not_typed
+from lakeward.adapters.sources.files.local.message_columns.log_positions import no_places, places_and_logs
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.messages.debezium import INITIAL_SNAPSHOT, OPERATIONS
 from lakeward.adapters.sources.messages.decoded import (
@@ -65,7 +65,7 @@ _WITH_POSITION: Final = r"\A([0-9]+):[0-9]+\z"
 """Matches the id of a transaction of PostgreSQL, which ends with the position of the change."""
 
 
-def why_not_events(table: TableFiles, rows: EnvelopeRows) -> str | None:
+def why_not_events(table: TableFiles) -> str | None:
     """Return in words why the messages of a table cannot become events here; None if they can."""
     reading, dimension = table.reading, table.dimension
     if dimension.keeps_ended or not dimension.key:
@@ -75,8 +75,8 @@ def why_not_events(table: TableFiles, rows: EnvelopeRows) -> str | None:
     if reading.transaction != TRANSACTION_TEXT or any(
         table.reading.operations.get(w) != w for w in _WORDS.to_pylist()
     ):
-        return "operations or transactions are told by columns"
-    reasons = (why_not_columns(c, reading.written.get(c.name, PLAIN)) for c in reading.dimension.schema)
+        return "operations or transactions are in columns"
+    reasons = (why_not_typed(c, reading.written.get(c.name, PLAIN)) for c in reading.dimension.schema)
     return next((why for why in reasons if why is not None), None)
 
 
@@ -112,10 +112,10 @@ class MessageEvents:
         }
         if reading.in_part:
             before = self._cells_before(decoded, operation)
-            told = pa.table({**cells, **before})
+            cells_with_before = pa.table({**cells, **before})
             columns |= {
                 names.UNSET: pa.nulls(count, NAMES),
-                names.OLD: old_keys(told, self.place, reading, operation),
+                names.OLD: old_keys(cells_with_before, self.place, reading, operation),
                 names.TRANSACTION: _transactions(decoded),
             }
         no = pa.repeat(pa.scalar(False), count)
@@ -137,10 +137,10 @@ class MessageEvents:
         for place, column in enumerate(self.table.dimension.schema):
             after = decoded.column(cell_after(place))
             if column.name in self.rows.envelopes.key:
-                gone = self._deleted_key(decoded, column.name)
+                deleted_cells = self._deleted_key(decoded, column.name)
             else:
-                gone = pa.scalar(None, after.type)
-            cells[column.name] = self._typed(pc.if_else(is_delete, gone, after), column)
+                deleted_cells = pa.scalar(None, after.type)
+            cells[column.name] = self._typed(pc.if_else(is_delete, deleted_cells, after), column)
         return cells
 
     def _cells_before(self, decoded: pa.RecordBatch, operation: pa.Array) -> Mapping[str, pa.Array]:
@@ -208,8 +208,8 @@ def _transactions(decoded: pa.RecordBatch) -> pa.Array:
 
 def _is_initial(decoded: pa.RecordBatch) -> pa.Array:
     """Return which messages are rows of an initial snapshot."""
-    is_said = pc.is_in(decoded.column(field_column("snapshot")), pa.array(INITIAL_SNAPSHOT))
-    return pc.fill_null(pc.and_(pc.equal(decoded.column(OP), "r"), is_said), False)
+    is_initial = pc.is_in(decoded.column(field_column("snapshot")), pa.array(INITIAL_SNAPSHOT))
+    return pc.fill_null(pc.and_(pc.equal(decoded.column(OP), "r"), is_initial), False)
 
 
 def _databases(decoded: pa.RecordBatch) -> pa.Array:
