@@ -140,6 +140,15 @@ def is_read_alike(feed: Feed, line: str) -> bool:
     return True
 
 
+@pytest.mark.parametrize("day", ["-719163", "-100000", "-99999", "999999", "2932897"])
+def test_a_date_is_in_a_year_of_four_digits(tmp_path: Path, day: str) -> None:
+    """A date before the year 1 or after the year 9999 goes into quarantine."""
+    feed = feed_of(tmp_path, "values")
+    line = next(line for place in range(99) if '"day":20000' in (line := message(Random(place))))
+    assert is_read_alike(feed, line)
+    is_read_alike(feed, line.replace('"day":20000', f'"day":{day}'))
+
+
 def test_messages_without_the_name_of_a_database_are_read(tmp_path: Path) -> None:
     feed = feed_of(tmp_path, "values")
     lines = [message(Random(place)) for place in range(20)]

@@ -21,7 +21,7 @@ from lakeward.core.schema import Column, Type
 _TEXTS: Final = ("string", "undeclared")
 _TIMES: Final = ("timestamp", "timestamp_ntz")
 _COUNT: Final = r"\A-?[0-9]{1,15}\z"
-_DAYS: Final = r"\A-?[0-9]{1,6}\z"
+_DAYS: Final = r"\A(-[0-9]{1,5}|[0-9]{1,6})\z"
 """Patterns of whole numbers that are counts of a unit of time, or of days, within Python's and Spark's years."""
 
 _MOST_MICROS: Final = 253_402_300_799_999_999
