@@ -88,6 +88,9 @@ _TINY_FLOAT: Final = "[1-9][0-9.]*[eE]-[0-9]{2}|[.]0{37}"
 
 _EXPONENT: Final = "[0-9][eE][+-]?[0-9]"
 
+_COLON_FIRST: Final = r'[:,{\s]":'
+"""Matches a message with a text or a name that begins with a colon."""
+
 
 @dataclass(frozen=True, slots=True)
 class Envelopes:
@@ -355,7 +358,8 @@ def _parse_messages(
 
     A connector fills a third of all fields, and each further field takes time although it is NULL.
     """
-    fields = {name for message in first for name in message.get("source") or ()}
+    sources = [message["source"] for message in first if isinstance(message.get("source"), dict)]
+    fields = {name for source in sources for name in source}
     parts = {*_NEEDED_PARTS, *(name for message in first for name in message)}
     try:
         return _parse(bodies, _envelope(kinds, _source(first, fields), parts))
@@ -495,14 +499,16 @@ def _is_complete(messages: _Objects, bodies: pa.Array, columns: int) -> pa.Array
     """Return which messages have every field of the type that they are parsed as, and so all `columns`.
 
     A name is followed by a colon, and within a string the quote before a colon is escaped. Arrow refuses other and
-    repeated names, so that a message with as many names as the type has fields lacks none.
+    repeated names, so that a message with as many names as the type has fields lacks none. A text that begins with
+    a colon would count as a name, so that messages with one are not known to be complete.
     """
     written = pc.subtract(pc.count_substring(bodies, '":'), pc.count_substring(bodies, '\\":'))
     type_ = messages.whole.type
     expected = pa.scalar(type_.num_fields + type_.field("source").type.num_fields, pa.int32())
     for name, fields in (("before", columns), ("after", columns), ("transaction", _BLOCK.num_fields)):
         expected = pc.add(expected, pc.multiply(messages.column(name).is_valid().cast(pa.int32()), fields))
-    return pc.fill_null(pc.equal(written, expected), False)
+    has_colon_first = pc.match_substring_regex(bodies, _COLON_FIRST)
+    return pc.fill_null(pc.and_(pc.equal(written, expected), pc.invert(has_colon_first)), False)
 
 
 def _micros(source: pa.StructArray) -> tuple[pa.Array, pa.Array]:
