@@ -9,16 +9,27 @@ change, of another table, with a schema, or with an undeclared column. Both deco
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import json as arrow_json
 
 from lakeward.adapters.sources.messages.decoded import TINY
+from lakeward.adapters.sources.messages.envelope_parser import (
+    BLOCK_TYPE,
+    ENVELOPE_PARTS,
+    FIELDS,
+    OTHER_FIELDS,
+    ParsedObjects,
+    field_of,
+    first_value,
+    parse_messages,
+    parse_objects,
+    sampled_message,
+)
 from lakeward.adapters.sources.messages.json.wire_format import UNITS, Wire
 from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.core.schema import Column
@@ -36,30 +47,6 @@ MICROS: Final = "_lakeward_micros"
 HAS_BEFORE: Final = "_lakeward_has_before"
 HAS_KEY: Final = "_lakeward_has_key"
 
-FIELDS: Final = (
-    *("db", "schema", "table", "name", "snapshot", "sequence", "txId", "lsn"),
-    *("server_id", "gtid", "file", "pos", "row", "commit_lsn", "scn", "commit_scn", "ts_ms"),
-)
-"""The fields of a message's source that are returned as texts."""
-
-_NUMBERS: Final = frozenset(
-    (
-        *("ts_ms", "ts_us", "ts_ns", "txId", "lsn", "xmin"),
-        *("server_id", "pos", "row", "thread", "event_serial_no", "ssn"),
-        *("redo_thread", "start_ts_ms", "commit_ts_ms"),
-    )
-)
-_EITHER: Final = ("txId", "redo_thread")
-"""Fields that are numbers with some connectors, and texts with others."""
-
-_OTHER_FIELDS: Final = (
-    *("version", "connector", "ts_us", "ts_ns", "xmin", "origin", "origin_lsn", "thread", "query"),
-    *("change_lsn", "event_serial_no", "lcr_position", "rs_id", "ssn", "redo_thread", "user_name", "row_id"),
-    *("start_scn", "start_ts_ms", "commit_ts_ms"),
-)
-_BLOCK: Final = pa.struct(
-    [("id", pa.string()), ("total_order", pa.int64()), ("data_collection_order", pa.int64())]
-)
 _HEADERS: Final = pa.list_(pa.list_(pa.string()))
 _RECORD: Final = pa.schema(
     [
@@ -67,14 +54,11 @@ _RECORD: Final = pa.schema(
         *(("key", pa.string()), ("value", pa.string()), ("headers", _HEADERS)),
     ]
 )
-_ENVELOPE: Final = ("before", "after", "source", "op", "transaction", "ts_ms", "ts_us", "ts_ns")
-_NEEDED_PARTS: Final = ("before", "after", "source", "op")
 _NAMES: Final = frozenset(
-    (*_ENVELOPE, *FIELDS, *_OTHER_FIELDS, "id", "total_order", "data_collection_order", *_RECORD.names)
+    (*ENVELOPE_PARTS, *FIELDS, *OTHER_FIELDS, "id", "total_order", "data_collection_order", *_RECORD.names)
 )
 """All names in a message other than those of its columns."""
 
-_LEAST_BLOCK: Final = 1024 * 1024
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _LEAST_FAILURES, _LINES_A_FAILURE = 64, 2
 """How many parts of a batch may fail before the rest is left to SQL: a minimum, and one for so many lines."""
@@ -87,6 +71,9 @@ _TINY_FLOAT: Final = "[1-9][0-9.]*[eE]-[0-9]{2}|[.]0{37}"
 """Matches a text with a number so close to 0 that a float may be 0."""
 
 _EXPONENT: Final = "[0-9][eE][+-]?[0-9]"
+
+_COLON_FIRST: Final = r'[:,{\s]":'
+"""Matches a message with a text or a name that begins with a colon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +175,15 @@ class Envelopes:
         if records is None:
             return None
         bodies, keys = records.bodies, records.keys
-        first = [message for body in bodies[:_SHOWN].to_pylist() if (message := _message(body)) is not None]
+        first = [message for body in bodies[:_SHOWN].to_pylist() if (message := sampled_message(body)) is not None]
         kinds = self._kinds(first)
-        messages = _parse_messages(bodies, kinds, first)
-        key_objects = _parse(keys, pa.schema([*kinds.items()]))
+        messages = parse_messages(bodies, kinds, first)
+        key_objects = parse_objects(keys, pa.schema([*kinds.items()]))
         if messages is None or key_objects is None:
             return None
         images = {name: messages.column(name) for name in ("before", "after")}
         source = messages.column("source")
-        (micros, is_time), (commit, is_commit) = _micros(source), _commit(_field(source, "sequence"))
+        (micros, is_time), (commit, is_commit) = _micros(source), _commit(field_of(source, "sequence"))
         is_row = _all_of(messages.is_object, self._is_row(messages, bodies, images), is_time, is_commit)
         is_empty = pc.and_(bodies.is_null(), self._is_tombstone(records.topics))
         has_key = pc.or_(keys.is_null(), key_objects.is_object)
@@ -208,9 +195,9 @@ class Envelopes:
             HAS_BEFORE: images["before"].is_valid(),
             HAS_KEY: keys.is_valid(),
             OP: messages.column("op"),
-            BLOCK: _field(messages.column("transaction"), "id"),
+            BLOCK: field_of(messages.column("transaction"), "id"),
         }
-        found |= {field_column(name): _text(_field(source, name)) for name in FIELDS}
+        found |= {field_column(name): _text(field_of(source, name)) for name in FIELDS}
         found |= {column: self._cell(images[image], name) for column, image, name in self._cells()}
         is_decoded = _all_of(records.are_right, has_key, pc.or_(is_row, is_empty))
         return self._batch(lines, pc.fill_null(is_decoded, False), found)
@@ -220,7 +207,7 @@ class Envelopes:
         if not self.are_records:
             nothing, every = pa.nulls(len(values), pa.string()), pa.repeat(pa.scalar(True), len(values))
             return _Records(values, nothing, None, every)
-        records = _parse(values, _RECORD)
+        records = parse_objects(values, _RECORD)
         if records is None or self._have_keys(records.column("headers")):
             return None
         bodies = records.column("value")
@@ -233,12 +220,12 @@ class Envelopes:
         rows = [image for image in images if isinstance(image, dict)]
         kinds = {}
         for name, native in self.columns.items():
-            is_number = isinstance(_first_of(rows, name), int | float) and name in self.numbers
+            is_number = isinstance(first_value(rows, name), int | float) and name in self.numbers
             kinds[name] = native or (self.numbers[name] if is_number else pa.string())
         return kinds
 
     def _cell(self, image: pa.StructArray, name: str) -> pa.Array:
-        cells = _field(image, name)
+        cells = field_of(image, name)
         if self.columns[name] is None:
             return _text(cells)
         return pc.add(cells, pa.scalar(0, cells.type)) if pa.types.is_floating(cells.type) else cells  # -0.0 is 0.0
@@ -262,11 +249,11 @@ class Envelopes:
         is_own = pc.or_(pc.equal(topics, own), pc.ends_with(topics, whole))
         return pc.or_(topics.is_null(), pc.fill_null(is_own, False))
 
-    def _is_row(self, messages: _Objects, bodies: pa.Array, images: Mapping[str, pa.Array]) -> pa.Array:
+    def _is_row(self, messages: ParsedObjects, bodies: pa.Array, images: Mapping[str, pa.Array]) -> pa.Array:
         """Return which messages are changes of rows of the table that are certainly decoded right."""
         source, op = messages.column("source"), messages.column("op")
-        named = pc.coalesce(_field(source, "schema"), _field(source, "db"))
-        is_own = pc.and_(_is_called(named, self.schema), _is_called(_field(source, "table"), self.table))
+        named = pc.coalesce(field_of(source, "schema"), field_of(source, "db"))
+        is_own = pc.and_(_is_called(named, self.schema), _is_called(field_of(source, "table"), self.table))
         leaves = pc.is_in(op, value_set=pa.array(["c", "r", "u"]))
         has_after = images["after"].is_valid()
         is_change = pc.or_(pc.and_(leaves, has_after), pc.and_(pc.equal(op, "d"), pc.invert(has_after)))
@@ -274,17 +261,17 @@ class Envelopes:
         images = {name: image for name, image in images.items() if image.null_count < len(image)}
         for image in images.values():
             for name in self.columns:
-                found = pc.and_(found, self._is_certain(_field(image, name), bodies))
+                found = pc.and_(found, self._is_certain(field_of(image, name), bodies))
         return pc.fill_null(pc.and_(found, self._has_columns(messages, bodies, images)), False)
 
     def _has_columns(
-        self, messages: _Objects, bodies: pa.Array, images: Mapping[str, pa.Array]
+        self, messages: ParsedObjects, bodies: pa.Array, images: Mapping[str, pa.Array]
     ) -> pa.Array | pa.Scalar:
         """Return which messages have all columns in each image."""
         with_null = [
             name
             for name in self.columns
-            if any(_field(image, name).null_count > image.null_count for image in images.values())
+            if any(field_of(image, name).null_count > image.null_count for image in images.values())
         ]
         is_complete = _is_complete(messages, bodies, len(self.columns)) if len(with_null) > 1 else pa.scalar(False)
         if not with_null or pc.all(is_complete).as_py():
@@ -295,7 +282,7 @@ class Envelopes:
     def _has_name(self, name: str, bodies: pa.Array, images: Mapping[str, pa.Array]) -> pa.Array:
         """Return which messages have the column `name` in each image: each parsed NULL is written as NULL."""
         lacking = [
-            pc.and_(image.is_valid(), _field(image, name).is_null()).cast(pa.int32()) for image in images.values()
+            pc.and_(image.is_valid(), field_of(image, name).is_null()).cast(pa.int32()) for image in images.values()
         ]
         expected = lacking[0] if len(lacking) == 1 else pc.add(*lacking)
         is_found = pc.equal(_nulls_written(bodies, name), expected)
@@ -344,61 +331,6 @@ _NATIVE_TYPES: Final = {
 }
 
 
-def _envelope(kinds: Mapping[str, pa.DataType], source: pa.DataType, wanted: Container[str]) -> pa.Schema:
-    row = pa.struct([*kinds.items()])
-    times = ((name, pa.int64()) for name in ("ts_ms", "ts_us", "ts_ns"))
-    parts = (("before", row), ("after", row), ("source", source), ("op", pa.string()), ("transaction", _BLOCK))
-    return pa.schema([part for part in (*parts, *times) if part[0] in wanted])
-
-
-def _parse_messages(
-    bodies: pa.Array, kinds: Mapping[str, pa.DataType], first: Sequence[Mapping[str, Any]]
-) -> _Objects | None:
-    """Parse messages, first with only those parts, and fields of the source, that the sampled messages have.
-
-    A connector fills a third of all fields, and each further field takes time although it is NULL.
-    """
-    sources = (message.get("source") for message in first)
-    fields = {name for source in sources if isinstance(source, dict) for name in source}
-    parts = {*_NEEDED_PARTS, *(name for message in first for name in message)}
-    shown = _envelope(kinds, _source(first, fields), parts)
-    every = _envelope(kinds, _source(first, {*FIELDS, *_OTHER_FIELDS}), _ENVELOPE)
-    try:
-        return _parse(bodies, shown)
-    except pa.ArrowInvalid:
-        if shown == every:
-            raise
-        return _parse(bodies, every)
-
-
-def _source(messages: Sequence[Mapping[str, Any]], wanted: Container[str]) -> pa.DataType:
-    """Return the type of the source of messages, with the wanted ones of the known fields.
-
-    Some fields are numbers or texts, depending on the connector.
-    """
-    sources = [message["source"] for message in messages if isinstance(message.get("source"), dict)]
-    kinds = {}
-    for name in (name for name in (*FIELDS, *_OTHER_FIELDS) if name in wanted):
-        shown = _first_of(sources, name)
-        may_be_text = name in _EITHER and shown is not None
-        is_number = isinstance(shown, int) if may_be_text else name in _NUMBERS
-        kinds[name] = pa.int64() if is_number else pa.string()
-    return pa.struct([*kinds.items()])
-
-
-def _first_of(rows: Iterable[Mapping[str, Any]], name: str) -> Any:
-    return next((row[name] for row in rows if row.get(name) is not None), None)
-
-
-def _message(body: str | None) -> Mapping[str, Any] | None:
-    """Return a message with the fields of an envelope; None for any other."""
-    try:
-        message = json.loads(body or "null")
-    except (ValueError, RecursionError):
-        return None
-    return message if isinstance(message, dict) and message.keys() >= {"before", "after"} else None
-
-
 def field_column(name: str) -> str:
     """Return the name of the column for a field of the source."""
     return f"_lakeward_field_{name}"
@@ -429,51 +361,6 @@ class _Records:
     are_right: pa.Array
 
 
-@dataclass(frozen=True, slots=True)
-class _Objects:
-    """Parsed objects of texts; `whole` is NULL for a text that is NULL or no object."""
-
-    whole: pa.StructArray
-    is_object: pa.Array
-
-    def column(self, name: str) -> pa.Array:
-        return _field(self.whole, name)
-
-
-def _parse(texts: pa.Array, schema: pa.Schema) -> _Objects | None:
-    """Parse texts as objects; return None if a text holds more than one object.
-
-    Raises ArrowInvalid for a text that is no JSON. Texts that do not end in a brace are not parsed: Arrow would
-    take NULL after an object for another row.
-    """
-    is_object = pc.and_(pc.starts_with(texts, "{"), pc.ends_with(texts, "}"))
-    is_object = pc.fill_null(is_object, False)
-    objects = texts if is_object.true_count == len(texts) else texts.filter(is_object)
-    if not len(objects):
-        return _Objects(pa.nulls(len(texts), pa.struct(schema)), is_object)
-    lists = pa.ListArray.from_arrays(pa.array([0, len(objects)], pa.int32()), objects)
-    data = pc.binary_join(lists, "\n")[0].as_buffer()
-    options = arrow_json.ReadOptions(use_threads=False, block_size=max(data.size + 1, _LEAST_BLOCK))
-    parsing = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-    found = arrow_json.read_json(pa.BufferReader(data), options, parsing)
-    if found.num_rows != len(objects):
-        return None
-    whole = found.to_struct_array().combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):
-        whole = whole.chunk(0)
-    if len(whole) < len(texts):
-        places = pc.subtract(pc.cumulative_sum(is_object.cast(pa.int32())), 1)
-        whole = whole.take(pc.if_else(is_object, places, pa.scalar(None, pa.int32())))
-    return _Objects(whole, is_object)
-
-
-def _field(of: pa.StructArray, name: str) -> pa.Array:
-    """Return a field of structs; NULL if the struct is NULL, or if no struct has the field."""
-    if not pa.types.is_struct(of.type) or of.type.get_field_index(name) < 0:
-        return pa.nulls(len(of), pa.int64() if name in _NUMBERS else pa.string())
-    return pc.struct_field(of, name)
-
-
 def _text(values: pa.Array) -> pa.Array:
     """Return values as texts; the decimal 0 is written without the exponent that Arrow would write."""
     texts = values if pa.types.is_string(values.type) else values.cast(pa.string())
@@ -499,23 +386,25 @@ def _nulls_written(texts: pa.Array, name: str) -> pa.Array:
     return pc.fill_null(pc.add(*counts), 0)
 
 
-def _is_complete(messages: _Objects, bodies: pa.Array, columns: int) -> pa.Array:
+def _is_complete(messages: ParsedObjects, bodies: pa.Array, columns: int) -> pa.Array:
     """Return which messages have every field of the type that they are parsed as, and so all `columns`.
 
     A name is followed by a colon, and within a string the quote before a colon is escaped. Arrow refuses other and
-    repeated names, so that a message with as many names as the type has fields lacks none.
+    repeated names, so that a message with as many names as the type has fields lacks none. A text that begins with
+    a colon would count as a name, so that messages with one are not known to be complete.
     """
     written = pc.subtract(pc.count_substring(bodies, '":'), pc.count_substring(bodies, '\\":'))
     type_ = messages.whole.type
     expected = pa.scalar(type_.num_fields + type_.field("source").type.num_fields, pa.int32())
-    for name, fields in (("before", columns), ("after", columns), ("transaction", _BLOCK.num_fields)):
+    for name, fields in (("before", columns), ("after", columns), ("transaction", BLOCK_TYPE.num_fields)):
         expected = pc.add(expected, pc.multiply(messages.column(name).is_valid().cast(pa.int32()), fields))
-    return pc.fill_null(pc.equal(written, expected), False)
+    has_colon_first = pc.match_substring_regex(bodies, _COLON_FIRST)
+    return pc.fill_null(pc.and_(pc.equal(written, expected), pc.invert(has_colon_first)), False)
 
 
 def _micros(source: pa.StructArray) -> tuple[pa.Array, pa.Array]:
     """Return the times of changes in microseconds since 1970, and which of them are certainly right."""
-    micros, nanos, millis = (_field(source, name) for name in ("ts_us", "ts_ns", "ts_ms"))
+    micros, nanos, millis = (field_of(source, name) for name in ("ts_us", "ts_ns", "ts_ms"))
     is_right = [
         pc.or_(pc.fill_null(pc.greater_equal(nanos, 0), True), micros.is_valid()),
         pc.or_(pc.fill_null(_is_short(millis), True), micros.is_valid()),
@@ -534,5 +423,5 @@ def _commit(sequences: pa.Array) -> tuple[pa.Array, pa.Array]:
     """Return the last commits before changes, as `log_positions.last_commit`, and which are certainly right."""
     found = pc.extract_regex(sequences, r"^\[(?P<commit>null|\"[0-9]{1,20}\"), ?(?:null|\"[0-9]{1,20}\")\]$")
     is_certain = pc.or_(sequences.is_null(), found.is_valid())
-    commits = pc.utf8_trim(_field(found, "commit"), '"')
+    commits = pc.utf8_trim(field_of(found, "commit"), '"')
     return pc.if_else(pc.equal(commits, "null"), pa.scalar(None, pa.string()), commits), is_certain

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from math import copysign
 
 import pytest
@@ -33,3 +34,13 @@ def test_a_zero_without_an_exponent_has_no_sign(type_: str) -> None:
         found, _ = Documents().parse(f'{{"a": {written}}}')
         zero = read((found or {}).get("a"))
         assert (zero, copysign(1, zero)) == (0.0, sign)
+
+
+@pytest.mark.parametrize("scale", [0, 1, 10, 38])
+def test_a_decimal_has_as_many_digits_as_its_type(scale: int) -> None:
+    """The greatest values fit, although Python rounds to 28 digits by itself."""
+    digits = "9" * 38
+    text = f"{digits[scale:] or 0}.{digits[:scale]}"
+    read = reader_of(Type("decimal", 38, scale), Writing())
+    assert [read(text), read(f"-{text}")] == [Decimal(text), Decimal(f"-{text}")]
+    assert read(f"1{'0' * (38 - scale)}") is None

@@ -140,6 +140,15 @@ def is_read_alike(feed: Feed, line: str) -> bool:
     return True
 
 
+@pytest.mark.parametrize("day", ["-719163", "-100000", "-99999", "999999", "2932897"])
+def test_a_date_is_in_a_year_of_four_digits(tmp_path: Path, day: str) -> None:
+    """A date before the year 1 or after the year 9999 goes into quarantine."""
+    feed = feed_of(tmp_path, "values")
+    line = next(line for place in range(99) if '"day":20000' in (line := message(Random(place))))
+    assert is_read_alike(feed, line)
+    is_read_alike(feed, line.replace('"day":20000', f'"day":{day}'))
+
+
 def test_messages_without_the_name_of_a_database_are_read(tmp_path: Path) -> None:
     feed = feed_of(tmp_path, "values")
     lines = [message(Random(place)) for place in range(20)]
@@ -171,7 +180,7 @@ def test_files_of_tables_that_spark_resolves_are_left_to_it(tmp_path: Path, opti
 def test_files_of_too_many_bytes_are_left_to_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     feed, lines = feed_of(tmp_path, "values"), [message(Random(1)), message(Random(2))]
     files = [feed.file(lines[:1], 1), feed.file(lines[1:], 2)]
-    monkeypatch.setattr(reader, "MOST_BYTES", sum(file.item.size for file in files) - 1)
+    monkeypatch.setattr(reader, "MOST_BYTES", sum(file.item.size for file in files) - 3)
     with pytest.raises(SparkNeeded, match="more than"):
         feed.in_columns(files)
 
@@ -201,5 +210,5 @@ def test_a_damaged_packed_file_is_left_to_spark(tmp_path: Path) -> None:
     packed = feed.landing / "01.json.gz"
     packed.write_bytes(gzip.compress(message(Random(1)).encode())[:-9])
     found = inspect_file(feed.table, SourceObject(packed.name, 1, packed.stat().st_size, 1))
-    with pytest.raises(SparkNeeded, match="cannot be unpacked"):
+    with pytest.raises(SparkNeeded, match="cannot be read to its end"):
         feed.in_columns([found])

@@ -95,11 +95,12 @@ def test_an_unsent_cell_is_not_null_if_several_columns_are(name: str, more: Mapp
     """The names of a message are counted. A text with a quote before a colon is no name."""
     null = {"note": 'a":null', "share": None, "seen": None}
     rows = {"null": {"id": 1, **null}, "absent": {"id": 1, **null}, "said": {"id": 1, **null, "note": '":":'}}
-    for label in ("absent", "said"):
+    rows["begins with a colon"] = {"id": 1, **null, "note": ":)"}
+    for label in ("absent", "said", "begins with a colon"):
         del rows[label][name]
     lines = [written(row, "u", **parts) for row in rows.values() for parts in (more, {**more, "before": ROW})]
     found = [row[IS_DECODED] for row in decoded(ITEM, written(), *lines)]
-    assert found == [True, True, True, False, False, False, False]
+    assert found == [True, True, True, *[False] * 6]
 
 
 def test_a_null_under_the_name_of_a_field_of_the_source_is_left() -> None:
@@ -146,6 +147,7 @@ ODD: Final = {
     "half of a character": written().replace('"a"', '"\\ud800"'),
     "an unknown column": written({**ROW, "colour": "red"}),
     "an unknown field": written(source={**SOURCE, "extra": 1}),
+    "a source that is a number": written(source=5),
     "a schema": json.dumps({"schema": {}, "payload": json.loads(written())}),
     "another table": written(source={**SOURCE, "table": "other"}),
     "no table": written(source={**SOURCE, "table": None}),

@@ -113,7 +113,7 @@ def _decimal_reader(type_: Type) -> Read:
         if len((found[2] or found[3] or "").rstrip("0")) > places:
             return None
         exact = Decimal(found[1])
-        return exact.quantize(unit, context=_WIDE) if abs(exact) < most else None
+        return exact.quantize(unit, context=_WIDE) if -most < exact < most else None
 
     return read
 
