@@ -167,8 +167,8 @@ class SparkSettings(Strict):
     small_batch: NonNegativeInt = Field(
         SMALL_BATCH,
         description="The number of rows up to which lakeward processes a batch itself, without Spark jobs where "
-        "that is possible. It also processes larger batches of Debezium envelopes that are whole rows. `0` "
-        "processes every batch with Spark. The resulting tables are the same.",
+        "that is possible. Larger batches of Debezium envelopes are also processed without Spark jobs where each "
+        "message is a whole row. `0` processes every batch with Spark. The resulting tables are the same.",
     )
 
 

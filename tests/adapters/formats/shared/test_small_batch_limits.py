@@ -133,7 +133,7 @@ EMPTY = TextSet(words=("",))
 TELLS = History(previous_key=True)
 
 CASES: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], str], str]] = {
-    "with more than `small_batch` rows, unless Arrow columns do": (
+    "with more than `small_batch` rows, unless they are resolved in columns": (
         lambda _: reason(plan_of(rows=MOST + 1)),
         "more than 20,000 rows",
     ),
