@@ -73,12 +73,13 @@ class GlueCatalog:
 
         Iceberg creates the entries of its tables itself.
         """
-        if table.format != "iceberg":
-            self._register(table)
-        if self.access is not None:
-            self.access.apply(table, self.place(table.identifier))
+        if table.format != "iceberg" and self._register(table):
+            log.info("registered", as_=".".join(table.identifier))
+        if self.access is not None and self.access.apply(table, self.place(table.identifier)):
+            log.info("tags and grants added", table=".".join(table.identifier))
 
-    def _register(self, table: TableDescription) -> None:
+    def _register(self, table: TableDescription) -> bool:
+        """Create or update the entry of a table; return True if anything was written."""
         database, name = self.place(table.identifier)
         what = f"{database}.{name} in the Glue Data Catalog"
         if not table.location.startswith("s3://"):
@@ -92,12 +93,14 @@ class GlueCatalog:
             found = self._find(database, name)
             if found is None:
                 self._make(database, entry)
+                is_changed = True
             else:
                 self._refuse_others(found, entry, what)
-                self._update(database, found, entry)
+                is_changed = self._update(database, found, entry)
                 _warn_of_move(found, entry, what)
             if entry.partition_keys:
-                self._update_partitions(database, entry)
+                is_changed |= self._update_partitions(database, entry)
+        return is_changed
 
     @contextmanager
     def _translating_errors(self, what: str) -> Iterator[None]:
@@ -165,34 +168,42 @@ class GlueCatalog:
             "Parameters": {**others, **entry.parameters, PIPELINE: self.pipeline},
         }
 
-    def _update(self, database: str, found: Mapping[str, Any], entry: Entry) -> None:
+    def _update(self, database: str, found: Mapping[str, Any], entry: Entry) -> bool:
+        """Update an entry that is not correct; return True if it was written."""
         written = self._written(entry, found)
         if _compared(found) == _compared(written):
-            return
+            return False
         version = {"VersionId": found["VersionId"]} if "VersionId" in found else {}
         self.client.update_table(
             DatabaseName=database, TableInput=written, SkipArchive=True, **version, **self._catalog_arguments
         )
+        return True
 
-    def _update_partitions(self, database: str, entry: Entry) -> None:
-        """Make the partition entries equal to the partitions of the table, with its columns."""
+    def _update_partitions(self, database: str, entry: Entry) -> bool:
+        """Make the partition entries equal to the partitions of the table, with its columns.
+
+        Return True if any was written.
+        """
         table = {"DatabaseName": database, "TableName": entry.name, **self._catalog_arguments}
         pages = self.client.get_paginator("get_partitions").paginate(**table)
         found = {tuple(one["Values"]): one["StorageDescriptor"] for page in pages for one in page["Partitions"]}
         wanted = entry.partitions
-        for some in _in_parts([values for values in wanted if values not in found], 100):
-            inputs = [{"Values": [*values], "StorageDescriptor": wanted[values]} for values in some]
-            _check(self.client.batch_create_partition(PartitionInputList=inputs, **table))
-        for some in _in_parts([values for values in found if values not in wanted], 25):
-            named = [{"Values": [*values]} for values in some]
-            _check(self.client.batch_delete_partition(PartitionsToDelete=named, **table))
+        missing = [values for values in wanted if values not in found]
+        obsolete = [values for values in found if values not in wanted]
         both = [values for values in wanted if values in found]
         changed = [values for values in both if _of_storage(found[values]) != _of_storage(wanted[values])]
+        for some in _in_parts(missing, 100):
+            inputs = [{"Values": [*values], "StorageDescriptor": wanted[values]} for values in some]
+            _check(self.client.batch_create_partition(PartitionInputList=inputs, **table))
+        for some in _in_parts(obsolete, 25):
+            named = [{"Values": [*values]} for values in some]
+            _check(self.client.batch_delete_partition(PartitionsToDelete=named, **table))
         for some in _in_parts(changed, 100):
             storages = {values: {**found[values], **wanted[values]} for values in some}
             inputs = [{"Values": [*values], "StorageDescriptor": storage} for values, storage in storages.items()]
             entries = [{"PartitionValueList": one["Values"], "PartitionInput": one} for one in inputs]
             _check(self.client.batch_update_partition(Entries=entries, **table))
+        return bool(missing or obsolete or changed)
 
 
 def _format_of(parameters: Mapping[str, str]) -> str:

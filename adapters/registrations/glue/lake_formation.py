@@ -118,11 +118,11 @@ class LakeFormation:
                     todo=nearest(name, known) or "Name it as the lake does: namespace and name.",
                 )
 
-    def apply(self, table: TableDescription, place: tuple[str, str]) -> None:
+    def apply(self, table: TableDescription, place: tuple[str, str]) -> bool:
         """Apply the settings to a table that is registered at `place` (database, name).
 
-        Settings for all tables do not apply to a quarantine. Raises ConfigError for a column that the table lacks,
-        a tag that does not exist, or a missing permission.
+        Settings for all tables do not apply to a quarantine. Return True if a tag or a grant was added. Raises
+        ConfigError for a column that the table lacks, a tag that does not exist, or a missing permission.
         """
         own = self.options.tables.get(".".join(table.identifier), TableAccess())
         database, name = place
@@ -131,48 +131,57 @@ class LakeFormation:
         grants = own.grants if table.is_raw else [*self.options.grants, *own.grants]
         _check_columns(what, own, grants, [column.name for column in table.columns])
         with translate_errors(what, PAGE, "written"):
-            if database not in self.done:
-                resource = {"Database": {"Name": database, **self._catalog_arguments}}
-                self._tag(resource, self.options.database_tags, "LFTagOnDatabase", what)
-                for grant in self.options.database_grants:
-                    self._grant(resource, resource, grant)
-                self.done.add(database)
+            is_changed = database not in self.done and self._apply_to_database(database, what)
+            self.done.add(database)
             whole = {"DatabaseName": database, "Name": name, **self._catalog_arguments}
-            self._tag({"Table": whole}, tags, "LFTagsOnTable", what)
-            self._tag_columns(whole, own.column_tags, what)
-            for each in grants:
-                self._grant({"Table": whole}, _resource(whole, each), each)
+            is_changed |= self._tag({"Table": whole}, tags, "LFTagsOnTable", what)
+            is_changed |= self._tag_columns(whole, own.column_tags, what)
+            for grant in grants:
+                is_changed |= self._grant({"Table": whole}, _resource(whole, grant), grant)
+        return is_changed
+
+    def _apply_to_database(self, database: str, what: str) -> bool:
+        resource = {"Database": {"Name": database, **self._catalog_arguments}}
+        is_changed = self._tag(resource, self.options.database_tags, "LFTagOnDatabase", what)
+        for grant in self.options.database_grants:
+            is_changed |= self._grant(resource, resource, grant)
+        return is_changed
 
     @property
     def _catalog_arguments(self) -> Mapping[str, str]:
         return {} if self.catalog_id is None else {"CatalogId": self.catalog_id}
 
-    def _tag(self, resource: Mapping[str, Any], tags: Mapping[str, str], assigned: str, what: str) -> None:
+    def _tag(self, resource: Mapping[str, Any], tags: Mapping[str, str], assigned: str, what: str) -> bool:
         if not tags:
-            return
+            return False
         found = self.client.get_resource_lf_tags(
             Resource=resource, ShowAssignedLFTags=True, **self._catalog_arguments
         )
-        self._add(resource, tags, _values(found.get(assigned, ())), what)
+        return self._add(resource, tags, _values(found.get(assigned, ())), what)
 
-    def _tag_columns(self, table: Mapping[str, Any], tags: Mapping[str, Mapping[str, str]], what: str) -> None:
+    def _tag_columns(self, table: Mapping[str, Any], tags: Mapping[str, Mapping[str, str]], what: str) -> bool:
         if not tags:
-            return
+            return False
         request = {"Resource": {"Table": table}, "ShowAssignedLFTags": True, **self._catalog_arguments}
         listed = self.client.get_resource_lf_tags(**request).get("LFTagsOnColumns", ())
         found = {one["Name"]: _values(one.get("LFTags", ())) for one in listed}
+        is_changed = False
         for column, wanted in tags.items():
             name = column.lower()
             resource = {"TableWithColumns": {**table, "ColumnNames": [name]}}
-            self._add(resource, wanted, found.get(name, {}), what)
+            is_changed |= self._add(resource, wanted, found.get(name, {}), what)
+        return is_changed
 
     def _add(
         self, resource: Mapping[str, Any], tags: Mapping[str, str], found: Mapping[str, Sequence[str]], what: str
-    ) -> None:
-        """Add tags that the resource lacks or has with another value; a tag of a resource has one value."""
+    ) -> bool:
+        """Add tags that the resource lacks or has with another value; a tag of a resource has one value.
+
+        Return True if any was added.
+        """
         missing = {key: value for key, value in tags.items() if found.get(key) != [value]}
         if not missing:
-            return
+            return False
         lf_tags = [
             {"TagKey": key, "TagValues": [value], **self._catalog_arguments} for key, value in missing.items()
         ]
@@ -184,11 +193,15 @@ class LakeFormation:
                 found=f"AWS says {error.get('ErrorMessage') or error.get('ErrorCode')}",
                 todo=f"Is it there, with the value {missing.get(tag.get('TagKey'))!r}? {PAGE} has the permissions.",
             )
+        return True
 
     def _grant(
         self, asked: Mapping[str, Any], resource: Mapping[str, Any], grant: DatabaseGrant | TableGrant
-    ) -> None:
-        """Add missing grants; `asked` is the resource for which Lake Formation lists grants."""
+    ) -> bool:
+        """Add missing grants; `asked` is the resource for which Lake Formation lists grants.
+
+        Return True if any was added.
+        """
         principal = {"DataLakePrincipalIdentifier": grant.principal}
         pages = self._pages(Principal=principal, Resource=asked)
         found = [one for one in pages if _is_within(resource, one["Resource"])]
@@ -196,14 +209,16 @@ class LakeFormation:
         passed_on = {name for one in found for name in one.get("PermissionsWithGrantOption", ())}
         missing = [name for name in grant.permissions if name not in granted]
         to_pass = [name for name in grant.permissions if grant.grantable and name not in passed_on]
-        if missing or to_pass:
-            self.client.grant_permissions(
-                Principal=principal,
-                Resource=resource,
-                Permissions=grant.permissions,
-                PermissionsWithGrantOption=to_pass,
-                **self._catalog_arguments,
-            )
+        if not missing and not to_pass:
+            return False
+        self.client.grant_permissions(
+            Principal=principal,
+            Resource=resource,
+            Permissions=grant.permissions,
+            PermissionsWithGrantOption=to_pass,
+            **self._catalog_arguments,
+        )
+        return True
 
     def _pages(self, **asked: Any) -> Iterator[Mapping[str, Any]]:
         token: Mapping[str, str] = {}

@@ -274,6 +274,26 @@ def test_long_comments_end_in_dots_and_stand_on_one_line(glue: Glue) -> None:
     assert found.columns == [("x", "a b " + "c" * 250 + "…")]
 
 
+def test_a_table_is_logged_as_registered_only_if_its_entry_or_a_partition_was_written(glue: Glue) -> None:
+    catalog, table = glue.catalog(), hudi(glue, ROWS, partition_by="State")
+    assert table.partitions is not None
+    changed_partition = replace(table.partitions[0], location=f"{table.location}/moved")
+    steps = [
+        (table, 1),
+        (table, 0),
+        (replace(table, comment="all orders"), 1),
+        (replace(table, comment="all orders", partitions=table.partitions[1:]), 1),
+        (replace(table, comment="all orders"), 1),
+        (replace(table, comment="all orders", partitions=(changed_partition, *table.partitions[1:])), 1),
+        (replace(table, comment="all orders", partitions=(changed_partition, *table.partitions[1:])), 0),
+    ]
+    for number, (description, lines) in enumerate(steps):
+        with capture_logs() as logs:
+            catalog.register(description)
+        logged = [entry["as_"] for entry in logs if entry["event"] == "registered"]
+        assert logged == ["Shop.Orders"] * lines, f"step {number}"
+
+
 def test_what_others_added_to_an_entry_stays(glue: Glue) -> None:
     catalog, table = glue.catalog(), described(glue)
     catalog.register(table)
@@ -443,9 +463,7 @@ def test_an_entry_that_changed_meanwhile_is_not_overwritten(glue: Glue) -> None:
     with Stubber(catalog.client) as stub:
         stub.add_response("get_table", {"Table": {**entry, "VersionId": "7"}})
         asked = {"DatabaseName": "shop", "TableInput": ANY, "SkipArchive": True, "VersionId": "7"}
-        stub.add_client_error(
-            "update_table", "ConcurrentModificationException", "of a test", expected_params=asked
-        )
+        stub.add_client_error("update_table", "ConcurrentModificationException", "of a test", expected_params=asked)
         with pytest.raises(StoreUnreachable, match="another process at the same time"):
             catalog.register(replace(table, comment="changed"))
 

@@ -11,6 +11,7 @@ from botocore.stub import Stubber
 from glue_catalog import Glue
 from moto.lakeformation.models import lakeformation_backends
 from pydantic import ValidationError
+from structlog.testing import capture_logs
 
 from lakeward.adapters.registrations.glue import build
 from lakeward.adapters.registrations.glue.catalog import GlueCatalog
@@ -122,6 +123,33 @@ def test_grants_are_made_where_they_are_not(glue: Glue, client: Any) -> None:
     done = changes(client)
     access(client, **options).apply(TABLE, ("shop", "orders"))
     assert done == []
+
+
+def test_tags_and_grants_are_logged_only_if_some_were_added(glue: Glue, client: Any) -> None:
+    grant = {"principal": ANALYST, "permissions": ["SELECT"]}
+    registration = glue.catalog()
+    for options, lines in (({}, 0), ({"grants": [grant]}, 1), ({"grants": [grant]}, 0)):
+        with_access = replace(registration, access=access(client, **options))
+        with capture_logs() as logs:
+            with_access.register(replace(TABLE, format="iceberg"))
+        logged = [entry["table"] for entry in logs if entry["event"] == "tags and grants added"]
+        assert logged == ["shop.orders"] * lines
+        assert [entry for entry in logs if entry["event"] == "registered"] == []
+
+
+def test_applying_tags_says_whether_one_was_added(client: Any) -> None:
+    with Stubber(client) as stub:
+        for resource in (DATABASE, WHOLE):
+            expect_tags(stub, resource, {}, [(resource, tags(domain="sales"))])
+        options: dict[str, Any] = {"database_tags": {"domain": "sales"}, "lf_tags": {"domain": "sales"}}
+        assert access(client, **options).apply(TABLE, ("shop", "orders"))
+        expect_tags(stub, DATABASE, {"LFTagOnDatabase": tags(domain="sales")}, [])
+        expect_tags(stub, WHOLE, {"LFTagsOnTable": tags(domain="sales")}, [])
+        assert not access(client, **options).apply(TABLE, ("shop", "orders"))
+        columns: dict[str, Any] = {"tables": {"shop.orders": {"column_tags": {"email": {"pii": "yes"}}}}}
+        expect_tags(stub, WHOLE, {}, [(EMAIL, tags(pii="yes"))])
+        assert access(client, **columns).apply(TABLE, ("shop", "orders"))
+        stub.assert_no_pending_responses()
 
 
 def listed(*found: dict[str, Any]) -> dict[str, Any]:
