@@ -11,9 +11,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from lakeward.adapters.aws.service_clients import client_of, translate_errors
 from lakeward.adapters.settings_stores.hudi_job import read_parameters
 from lakeward.adapters.settings_stores.pipeline_text import PipelineText
+from lakeward.adapters.settings_stores.table_entries import layer_of_tables
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import SettingsStore
-from lakeward.core.settings.layers import SettingsEntry, SettingsLayer, layer_of_entries
+from lakeward.core.settings.layers import SettingsEntry, SettingsLayer
 from lakeward.core.settings.text import read_settings
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
@@ -55,14 +56,12 @@ class TableSecrets:
     tables: Sequence[str] | None = None
 
     def read(self) -> SettingsLayer:
-        """Return the content of the secrets. Raises ConfigError if there are none: the prefix must be wrong."""
+        """Return the content of the secrets; without a secret, a layer without tables and a warning."""
         place = f"secrets {self.prefix}*"
         with translate_errors(place, _PAGE):
             client = client_of("secretsmanager")
             tables = [*_below(client, self.prefix)] if self.tables is None else self.tables
-        if not tables:
-            raise ConfigError(f"{place}: there is none", todo="Correct `name`, or the region (AWS_DEFAULT_REGION).")
-        return layer_of_entries(place, [self._entry(client, table) for table in tables])
+        return layer_of_tables(place, [self._entry(client, table) for table in tables])
 
     def _entry(self, client: Any, table: str) -> SettingsEntry:
         name = f"{self.prefix}{table}"

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from lakeward.adapters.aws.service_clients import client_of, translate_errors
 from lakeward.adapters.settings_stores.pipeline_text import PipelineText
 from lakeward.adapters.settings_stores.published_pipeline import read_pipeline, read_tables
+from lakeward.adapters.settings_stores.table_entries import layer_of_tables
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import SettingsStore
 from lakeward.core.settings.layers import SettingsEntry, SettingsLayer, layer_of_entries
@@ -48,16 +49,11 @@ class TableParameters:
     path: str
 
     def read(self) -> SettingsLayer:
-        """Return the content of the parameters. Raises ConfigError if there are none: the path must be wrong."""
+        """Return the content of the parameters; without a parameter, a layer without tables and a warning."""
         place = f"ssm path {self.path}"
         with translate_errors(place, _PAGE):
-            found = dict(_below(client_of("ssm"), self.path))
-        if not found:
-            raise ConfigError(
-                f"{place} has no parameter",
-                todo="Correct its name, or the region (AWS_DEFAULT_REGION). Parameters stand right below the path.",
-            )
-        return layer_of_entries(place, [self._entry(name, text) for name, text in found.items()])
+            texts = dict(_below(client_of("ssm"), self.path))
+        return layer_of_tables(place, [self._entry(name, text) for name, text in texts.items()])
 
     def _entry(self, name: str, text: str) -> SettingsEntry:
         """Return the settings in a parameter, for the table that is named after the path."""

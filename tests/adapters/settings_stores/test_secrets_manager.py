@@ -12,6 +12,7 @@ import boto3
 import pytest
 from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
+from structlog.testing import capture_logs
 
 from lakeward.adapters.settings_stores.hudi_job import read_parameters
 from lakeward.adapters.settings_stores.secrets_manager import build
@@ -124,6 +125,21 @@ def test_only_tables_that_are_named_are_asked_for_and_one_that_is_missing_fails_
     }
 
 
+def test_a_pipeline_goes_on_without_its_last_secret_and_warns_once(prefix: str, tmp_path: Path) -> None:
+    own = '[tables."shop.lines"]\nkey = ["id"]\n'
+    store = f"[settings]\nstores = [{{ kind='secretsmanager', name='{prefix}', form='tables' }}]\n"
+    file = str(write(tmp_path, MEMORY, store, own))
+    put(f"{prefix}shop.orders", 'key = ["id"]')
+    assert [*map(str, open_settings(file).tables)] == ["shop.lines", "shop.orders"]
+    client = boto3.Session().client("secretsmanager")
+    client.delete_secret(SecretId=f"{prefix}shop.orders", ForceDeleteWithoutRecovery=True)
+    with capture_logs() as logs:
+        for _ in range(2):
+            assert [*map(str, open_settings(file).tables)] == ["shop.lines"]
+    warnings = [(entry["event"], entry["store"]) for entry in logs if entry["log_level"] == "warning"]
+    assert warnings == [("a settings store has no table", f"secrets {prefix}*")]
+
+
 def test_what_is_named_wrongly_is_said_so(prefix: str) -> None:
     for options, said in (
         ({"name": "", "form": "tables"}, "`name` is empty"),
@@ -131,7 +147,5 @@ def test_what_is_named_wrongly_is_said_so(prefix: str) -> None:
     ):
         with pytest.raises(ConfigError, match=said):
             build(options, RUNTIME)
-    with pytest.raises(ConfigError, match="there is none"):
-        build({"name": prefix, "form": "tables"}, RUNTIME).read()
     with pytest.raises(ConfigError, match=f"secret {prefix}none is not there"):
         open_settings(f"secretsmanager:{prefix}none")

@@ -13,6 +13,7 @@ import boto3
 import pytest
 from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
+from structlog.testing import capture_logs
 
 from lakeward.adapters.settings_stores.published_pipeline import read_pipeline, read_tables
 from lakeward.adapters.settings_stores.ssm import build
@@ -172,11 +173,22 @@ def test_a_pipeline_is_opened_by_its_address_and_a_broken_parameter_fails_its_ta
 def test_what_is_not_there_is_said_so(path: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"ssm parameter {path}/none is not there"):
         open_settings(f"ssm:{path}/none")
-    none = {"tables": f"ssm path {path} has no parameter", "published": "iceberg-tables is not there"}
-    for form, said in none.items():
-        file = write(tmp_path, MEMORY, f"[settings]\nstores = [{{ kind='ssm', name='{path}', form='{form}' }}]")
-        with pytest.raises(ConfigError, match=said):
-            open_settings(str(file))
+    file = write(tmp_path, MEMORY, f"[settings]\nstores = [{{ kind='ssm', name='{path}', form='published' }}]")
+    with pytest.raises(ConfigError, match="iceberg-tables is not there"):
+        open_settings(str(file))
+
+
+def test_a_pipeline_goes_on_without_its_last_parameter_and_warns(path: str, tmp_path: Path) -> None:
+    own = '[tables."shop.lines"]\nkey = ["id"]\n'
+    stores = f"[settings]\nstores = [{{ kind='ssm', name='{path}', form='tables' }}]\n"
+    file = str(write(tmp_path, MEMORY, stores, own))
+    put(f"{path}/shop.orders", 'key = ["id"]')
+    assert [*map(str, open_settings(file).tables)] == ["shop.lines", "shop.orders"]
+    boto3.Session().client("ssm").delete_parameter(Name=f"{path}/shop.orders")
+    with capture_logs() as logs:
+        assert [*map(str, open_settings(file).tables)] == ["shop.lines"]
+    warnings = [(entry["event"], entry["store"]) for entry in logs if entry["log_level"] == "warning"]
+    assert warnings == [("a settings store has no table", f"ssm path {path}")]
 
 
 def test_without_credentials_it_is_said_so(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
