@@ -2,12 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Final
+from urllib.parse import urlsplit
+
 from pydantic import BaseModel, ConfigDict, Field
 
 from lakeward.adapters.queues.sqs.queue import SqsQueue
 from lakeward.adapters.queues.visibility import Visibility, seconds_of
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
+
+_AWS_DOMAINS: Final = (
+    "amazonaws.com",
+    "amazonaws.com.cn",
+    "amazonaws.eu",
+    "api.amazonwebservices.com.cn",
+    "api.amazonwebservices.eu",
+    "api.aws",
+    "api.aws.hci.ic.gov",
+    "api.aws.ic.gov",
+    "api.aws.scloud",
+    "api.cloud-aws.adc-e.uk",
+    "c2s.ic.gov",
+    "cloud.adc-e.uk",
+    "csp.hci.ic.gov",
+    "sc2s.sgov.gov",
+)
+"""The domains of AWS endpoints in all partitions (`partitions.json` of botocore)."""
 
 
 class SqsOptions(BaseModel):
@@ -41,6 +62,12 @@ class SqsOptions(BaseModel):
         description="How long a message is hidden from others that a process received which crashed, from `1m` to "
         "`12h`. One that lives hides it for as long as it works on the table.",
     )
+
+    @property
+    def is_in_aws(self) -> bool:
+        """Whether AWS serves the queue, at the host of its URL and without another endpoint in the settings."""
+        host = urlsplit(self.url).hostname or ""
+        return self.endpoint is None and host.endswith(tuple(f".{domain}" for domain in _AWS_DOMAINS))
 
 
 def build(options: Options, runtime: Runtime) -> SqsQueue:
