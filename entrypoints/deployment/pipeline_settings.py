@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 from lakeward.adapters.aws.s3.access import is_url
 from lakeward.adapters.queues.sqs import SqsOptions
-from lakeward.adapters.queues.visibility import seconds_of
 from lakeward.adapters.sources.dms.options import DmsOptions, DmsTableOptions, place
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.settings.secrets import SecretName
+from lakeward.core.text.durations import seconds_of
 from lakeward.entrypoints.deployment.glue_databases import assumed_role, glue_registration, iceberg_databases
 from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, DeployedQueue, Place
 from lakeward.entrypoints.settings.configuration import Configuration

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tenancies import Clock, DynamoDb
 
-from lakeward.adapters.leases.dynamodb.lease import APART
+from lakeward.adapters.leases.dynamodb.lease import MAX_CLOCK_ERROR
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import LeaseGrant
 from lakeward.plugins.testing import LeaseUnderTest, lease_contract
@@ -33,7 +33,7 @@ def item(dynamodb: DynamoDb) -> Any:
 
 def test_two_machines_whose_clocks_differ_as_they_may_never_both_have_it(dynamodb: DynamoDb) -> None:
     random, terms = Random(3), dict[str, LeaseGrant]()
-    clocks = {"a": lambda: dynamodb.clock() - APART, "b": lambda: dynamodb.clock() + APART}
+    clocks = {"a": lambda: dynamodb.clock() - MAX_CLOCK_ERROR, "b": lambda: dynamodb.clock() + MAX_CLOCK_ERROR}
     leases = {owner: dynamodb.lease(clock) for owner, clock in clocks.items()}
     changes = 0
     for _ in range(150):

@@ -66,7 +66,7 @@ def make_topic(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     own = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
     for name, value in {**ENVIRONMENT, **own, "AWS_DEFAULT_REGION": "us-west-2"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sns, "_PATIENCE", 60)  # the machine may be slow
+    monkeypatch.setattr(sns, "_TIMEOUT", 60)  # the machine may be slow
     session = boto3.Session(region_name="eu-central-1")
     clients = [session.client(name) for name in ("sns", "sqs")]
 
@@ -107,7 +107,7 @@ def test_the_notices_of_a_pipeline_are_a_group_of_a_fifo_topic(make_topic: Calla
 
 def test_a_topic_that_is_not_there_is_a_mistake_that_is_named(make_topic: Callable[..., Topic]) -> None:
     topic = make_topic()
-    with pytest.raises(ConfigError, match="is not there") as error:
+    with pytest.raises(ConfigError, match="does not exist") as error:
         build_sns({"topic": topic.arn + "-gone"}, RUNTIME).send(NOTICE)
     assert topic.arn in str(error.value)
 
@@ -116,7 +116,7 @@ def test_one_that_does_not_answer_may_answer_soon(monkeypatch: pytest.MonkeyPatc
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     options = {"topic": "arn:aws:sns:eu-central-1:123456789012:gone", "endpoint": f"http://127.0.0.1:{closed_port}"}
-    with pytest.raises(StoreUnreachable, match="cannot be told now"):
+    with pytest.raises(StoreUnreachable, match="cannot be published to now"):
         build_sns(options, RUNTIME).send(NOTICE)
 
 

@@ -122,7 +122,7 @@ def test_one_that_does_not_answer_is_not_waited_for(hook: Hook) -> None:
 def test_what_is_no_url_is_refused_and_not_shown(url: str) -> None:
     error = refused(url)
     assert isinstance(error, ConfigError)
-    assert "no URL" in error.what
+    assert "no valid URL" in error.what
     assert TOKEN not in f"{error!r}{error}{error.__context__!r}{error.__cause__!r}"
 
 

@@ -27,7 +27,7 @@ def in_sqlite(tmp_path: Path) -> QueueUnderTest:
     clock = Clock()
     return QueueUnderTest(
         open=lambda: queue_in(tmp_path, clock),
-        ring=queue_in(tmp_path, clock).ring,
+        ring=queue_in(tmp_path, clock).add,
         pass_time=lambda part: clock.turn(part * MINUTE),
     )
 
@@ -52,27 +52,27 @@ def test_a_row_that_anybody_writes_is_a_notice(tmp_path: Path) -> None:
 def test_notices_come_in_order_and_as_many_at_once_as_there_may_be(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lakeward.adapters.queues.sqlite._AT_ONCE", 2)
+    monkeypatch.setattr("lakeward.adapters.queues.sqlite._MAX_RECEIVED", 2)
     queue = queue_in(tmp_path)
     for name in ("a.a", "b.b", "c.c"):
-        queue.ring(name)
+        queue.add(name)
     assert [[notice.table for notice in queue.receive()] for _ in range(3)] == [["a.a", "b.b"], ["c.c"], []]
 
 
 def test_a_receipt_is_never_that_of_another_notice(tmp_path: Path) -> None:
     queue = queue_in(tmp_path)
-    queue.ring("a.a")
+    queue.add("a.a")
     first = queue.receive()
     queue.acknowledge(first)
-    queue.ring("a.a")
+    queue.add("a.a")
     queue.acknowledge(first)
     assert len(queue.receive()) == 1
 
 
 def test_a_notice_that_fails_again_and_again_is_a_dead_letter_and_said_once(tmp_path: Path) -> None:
     queue = queue_in(tmp_path, receives=2)
-    queue.ring("a.a")
-    queue.ring("b.b")
+    queue.add("a.a")
+    queue.add("b.b")
     for _ in range(2):
         found = queue.receive()
         queue.give_back([notice for notice in found if notice.table == "a.a"])
@@ -86,7 +86,7 @@ def test_a_notice_that_fails_again_and_again_is_a_dead_letter_and_said_once(tmp_
 def test_a_notice_in_work_is_no_dead_letter(tmp_path: Path) -> None:
     clock = Clock()
     queue = queue_in(tmp_path, clock, receives=1)
-    queue.ring("a.a")
+    queue.add("a.a")
     found = queue.receive()
     for _ in range(3):
         clock.turn(0.9 * MINUTE)
@@ -102,7 +102,7 @@ def test_a_damaged_file_is_said_to_be_one_that_may_be_deleted(tmp_path: Path, sp
     if spoil == "text":
         queue.file.write_text("not a database, but some text that is long enough to be none" * 20, "utf-8")
     elif spoil == "pages":
-        queue.ring("a.a")
+        queue.add("a.a")
         with queue.file.open("r+b") as file:
             file.seek(100)
             file.write(b"\xff" * 4000)
@@ -112,7 +112,9 @@ def test_a_damaged_file_is_said_to_be_one_that_may_be_deleted(tmp_path: Path, sp
     for use in (queue.receive, lambda: queue.acknowledge([Notice("a.a", "1")])):
         with pytest.raises(StoreUnreachable, match=r"^the queue .*queue\.db is damaged, or not a queue") as refused:
             use()
-        assert str(refused.value.todo).startswith("Delete the file: no change is lost with it")
+        assert str(refused.value.todo).startswith(
+            "Delete the file: the next run creates it again. No change is lost"
+        )
     queue.file.unlink()
     assert queue.receive() == []
 
@@ -128,11 +130,11 @@ def test_what_the_settings_say_is_taken(tmp_path: Path) -> None:
     clock = Clock()
     runtime = Runtime(lambda: None, state=tmp_path, now=clock)
     queue = build({"tables": ["a.a"], "visibility": "2m", "max_receives": 3}, runtime)
-    assert (queue.file, queue.hidden, queue.max_receives) == (tmp_path / FILE, 2 * MINUTE, 3)
+    assert (queue.file, queue.visibility, queue.max_receives) == (tmp_path / FILE, 2 * MINUTE, 3)
     assert not queue.file.exists()
 
 
 @pytest.mark.parametrize("visibility", ["5", "59s", "13h", "1d"])
 def test_a_time_that_is_too_short_or_too_long_is_refused(visibility: str) -> None:
-    with pytest.raises(ConfigError, match="from \"1m\" to \"12h\""):
+    with pytest.raises(ConfigError, match='from "1m" to "12h"'):
         build({"tables": [], "visibility": visibility}, Runtime(lambda: None))

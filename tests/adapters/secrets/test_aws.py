@@ -108,7 +108,7 @@ def test_what_aws_refuses_is_said_and_what_may_be_over_soon_is_told_apart(
         told: Any = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}
         raise ClientError(told, "GetSecretValue")
 
-    monkeypatch.setattr(SecretsManager, "_ask", refuse)
+    monkeypatch.setattr(SecretsManager, "_fetch", refuse)
     monkeypatch.setattr(SecretsManager, "_client", lambda _: None)
     with pytest.raises(kind, match=said) as refused:
         SecretsManager().read("shop/database")

@@ -80,8 +80,8 @@ TestControlTable = settings_store_contract(of_a_team)
     [
         ({"enabled": "no"}, "`enabled` is neither true nor false"),
         ({"enable": False}, "Did you mean 'enabled'?"),
-        ({"settings": {"key": {"id"}}}, "`settings.key` is neither text, number, list nor map"),
-        ({"settings": ["key"]}, "`settings` is no map"),
+        ({"settings": {"key": {"id"}}}, "`settings.key` is neither text, number, boolean, list nor map"),
+        ({"settings": ["key"]}, "`settings` is neither a map nor a text"),
         ({"record_key": ["id"]}, "`record_key` must be a text"),
         ({"record_key": ""}, "record_key: the key has no column"),
         ({"partition_key": "a,,b"}, "partition_key: a column of the list has no name"),
@@ -100,7 +100,7 @@ def test_an_item_is_of_one_table_and_no_pattern(control: str) -> None:
     put(control, "shop.*", settings={"key": ["id"]})
     layer = ControlTable(control).read()
     assert layer.content["tables"] == {}
-    assert "names no one table" in str(layer.broken["shop.*"])
+    assert "is a pattern" in str(layer.broken["shop.*"])
 
 
 def test_an_item_switches_its_table_on_and_off_whatever_the_file_says(control: str, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_an_item_switches_its_table_on_and_off_whatever_the_file_says(control: s
 
 
 def test_a_table_that_is_not_there_or_is_another_is_said_so(control: str) -> None:
-    with pytest.raises(ConfigError, match="dynamodb table none-of-all is not there"):
+    with pytest.raises(ConfigError, match="dynamodb table none-of-all does not exist"):
         ControlTable("none-of-all").read()
     client = boto3.Session().client("dynamodb")
     client.create_table(

@@ -30,7 +30,10 @@ TestJson = settings_store_contract(in_json)
 
 
 def test_a_file_that_is_not_there_or_is_none_is_said_so(tmp_path: Path) -> None:
-    for fails_whole, todo in ((True, "docs/start/tutorial.md"), (False, "the name of the store under [settings]")):
+    for fails_whole, todo in (
+        (True, "docs/start/tutorial.md"),
+        (False, "`name` of the store under [settings]"),
+    ):
         with pytest.raises(ConfigError, match="does not exist") as refused:
             SettingsFile(tmp_path / "none.toml", fails_whole).read()
         assert todo in str(refused.value.todo)

@@ -98,8 +98,8 @@ def test_a_comma_within_a_transform_separates_nothing() -> None:
     [
         ({"hoodie.datasource.write.recordkey.field": ["id"]}, "recordkey.field' must be a text"),
         ({"hoodie.datasource.write.recordkey.field": ""}, "recordkey.field': the key has no column"),
-        ({"hoodie.datasource.write.recordkey.field": "id", "key": ["id"]}, "and `key` say the same"),
-        ({"hoodie.clean.commits.retained": "3", "properties": {}}, "and `properties` say the same"),
+        ({"hoodie.datasource.write.recordkey.field": "id", "key": ["id"]}, "and `key` set the same"),
+        ({"hoodie.clean.commits.retained": "3", "properties": {}}, "and `properties` set the same"),
     ],
 )
 def test_parameters_that_are_wrong_are_refused(said: Mapping[str, Any], words: str) -> None:
@@ -121,7 +121,7 @@ def test_only_tables_that_are_named_are_asked_for_and_one_that_is_missing_fails_
     said = {str(name): error.what for name, error in configured.refused.items()}
     assert said == {
         "shop.bytes": f"secret {prefix}shop.bytes is no text",
-        "shop.none": f"secret {prefix}shop.none is not there",
+        "shop.none": f"secret {prefix}shop.none does not exist",
     }
 
 
@@ -147,5 +147,5 @@ def test_what_is_named_wrongly_is_said_so(prefix: str) -> None:
     ):
         with pytest.raises(ConfigError, match=said):
             build(options, RUNTIME)
-    with pytest.raises(ConfigError, match=f"secret {prefix}none is not there"):
+    with pytest.raises(ConfigError, match=f"secret {prefix}none does not exist"):
         open_settings(f"secretsmanager:{prefix}none")

@@ -118,8 +118,8 @@ def test_a_published_pipeline_without_its_buckets_has_its_tables(path: str) -> N
         ("a.b", {"primaryKey": ",", "domain": "x"}, "primaryKey: a column of the list has no name"),
         ("a.b", {"primaryKey": "id,,n", "domain": "x"}, "primaryKey: a column of the list has no name"),
         ("a.b", "id", "is no JSON object"),
-        ("b", {"primaryKey": "id", "domain": "x"}, "It is written as schema.table"),
-        ("a.b.c", {"primaryKey": "id", "domain": "x"}, "It is written as schema.table"),
+        ("b", {"primaryKey": "id", "domain": "x"}, "Write it as schema.table"),
+        ("a.b.c", {"primaryKey": "id", "domain": "x"}, "Write it as schema.table"),
     ],
 )
 def test_a_published_table_that_is_wrong_is_broken_alone(name: str, own: object, said: str) -> None:
@@ -137,7 +137,7 @@ def test_a_parameter_that_stands_deeper_fails_alone_and_stops_no_table(path: str
     configured = open_settings(write(tmp_path, MEMORY, stores))
     assert configured.dimension(TableName("shop", "orders")).key == ("id",)
     assert [str(error.what) for error in configured.refused.values()] == [
-        f"ssm parameter {path}/old/shop.orders stands deeper than right below {path}"
+        f"ssm parameter {path}/old/shop.orders is not directly below {path}"
     ]
 
 
@@ -171,10 +171,10 @@ def test_a_pipeline_is_opened_by_its_address_and_a_broken_parameter_fails_its_ta
 
 
 def test_what_is_not_there_is_said_so(path: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=f"ssm parameter {path}/none is not there"):
+    with pytest.raises(ConfigError, match=f"ssm parameter {path}/none does not exist"):
         open_settings(f"ssm:{path}/none")
     file = write(tmp_path, MEMORY, f"[settings]\nstores = [{{ kind='ssm', name='{path}', form='published' }}]")
-    with pytest.raises(ConfigError, match="iceberg-tables is not there"):
+    with pytest.raises(ConfigError, match="iceberg-tables does not exist"):
         open_settings(str(file))
 
 

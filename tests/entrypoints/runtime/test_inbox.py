@@ -611,7 +611,7 @@ def test_the_queue_of_a_file_calls_for_its_tables(lake: Lake) -> None:
     lake.queue = SqliteQueue(lake.folder / "queue.db", lambda: lake.now, HOUR, 5)
     lake.run()
     lake.deliver(LINES, 1)
-    lake.queue.ring(TABLES[1])
+    lake.queue.add(TABLES[1])
     assert lake.looked() == {LINES}
     lake.now += HOUR - 1
     assert lake.queue.receive() == []

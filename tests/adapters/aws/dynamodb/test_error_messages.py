@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from buckets import Buckets
 from tenancies import DynamoDb
 
-from lakeward.adapters.aws.dynamodb import access
+from lakeward.adapters.aws import service_clients
 from lakeward.adapters.aws.dynamodb.error_messages import explain_dynamodb_errors
 from lakeward.adapters.aws.dynamodb.table_purpose import LEDGER
 from lakeward.adapters.leases.dynamodb import build as build_lease
@@ -49,7 +49,7 @@ def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
         (refused("AccessDeniedException"), "access is denied", "permissions"),
         (refused("UnrecognizedClientException"), "credentials are not valid", "clock of this machine"),
         (refused("ValidationException"), "no table of leases", "partition key"),
-        (refused("Odd"), "cannot be asked", "docs/reference/lease.md"),
+        (refused("Odd"), "cannot be used", "docs/reference/lease.md"),
         (NoCredentialsError(), "there are no credentials", "AWS_PROFILE"),
     ],
     ids=["denied", "unknown", "another key", "odd", "nobody"],
@@ -107,7 +107,7 @@ def test_a_table_without_the_index_of_a_ledger_is_said() -> None:
 
 
 def test_without_boto3_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "find_spec", lambda _name: None)
+    monkeypatch.setattr(service_clients, "find_spec", lambda _name: None)
     for build in (build_lease, build_ledger):
         with pytest.raises(SetupError, match="boto3 is not installed") as failed:
             build({"table": "leases"}, Runtime(lambda: None))
@@ -126,8 +126,8 @@ def test_without_a_region_it_is_said(s3: Buckets, monkeypatch: pytest.MonkeyPatc
 
 def test_its_options_are_read(dynamodb: DynamoDb) -> None:
     lease = build_lease({"table": "leases", "ttl": "5m"}, Runtime(lambda: None, now=dynamodb.clock))
-    assert (lease.table, lease.lasts, lease.now()) == ("leases", 300_000_000, dynamodb.clock())
-    assert build_lease({"table": "leases"}, Runtime(lambda: None)).lasts == 60_000_000
+    assert (lease.table, lease.duration, lease.now()) == ("leases", 300_000_000, dynamodb.clock())
+    assert build_lease({"table": "leases"}, Runtime(lambda: None)).duration == 60_000_000
 
 
 @pytest.mark.parametrize(

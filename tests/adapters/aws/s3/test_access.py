@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from buckets import Buckets
 
-from lakeward.adapters.aws.s3 import access
+from lakeward.adapters.aws import service_clients
 from lakeward.adapters.aws.s3.access import Access, find_access, normal
 from lakeward.adapters.spark.session.s3a import s3a_settings
 from lakeward.core.errors import ConfigError, SetupError
@@ -65,7 +65,7 @@ def test_a_profile_that_is_not_there_is_said(s3: Buckets, monkeypatch: pytest.Mo
 
 
 def test_without_boto3_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "find_spec", lambda _name: None)
+    monkeypatch.setattr(service_clients, "find_spec", lambda _name: None)
     with pytest.raises(SetupError, match="boto3 is not installed") as failed:
         find_access()
     assert "lakeward[s3]" in str(failed.value.todo)

@@ -43,31 +43,31 @@ def lock(url: str, clock: Clock, owner: str) -> ObjectLock:
 
 
 def test_one_has_it_and_then_another(url: str, clock: Clock) -> None:
-    with lock(url, clock, "one").held(0):
+    with lock(url, clock, "one").hold(0):
         pass
-    with lock(url, clock, "two").held(0):
+    with lock(url, clock, "two").hold(0):
         pass
     assert clock() == 0, "nobody had to wait"
 
 
 def test_who_waits_is_told_who_has_it(url: str, clock: Clock) -> None:
     with (
-        lock(url, clock, "one").held(0),
+        lock(url, clock, "one").hold(0),
         pytest.raises(LockTakenError, match="one"),
-        lock(url, clock, "two").held(10),
+        lock(url, clock, "two").hold(10),
     ):
         pytest.fail("two have it")
 
 
 def test_what_a_crash_left_is_taken_after_a_term(url: str, clock: Clock) -> None:
     lock(url, clock, "one")._write("one")
-    with lock(url, clock, "two").held(600):
+    with lock(url, clock, "two").hold(600):
         assert clock() >= locks.TERM
 
 
 def test_who_was_overtaken_is_told_and_frees_nothing(url: str, clock: Clock) -> None:
     other = lock(url, clock, "two")
-    with pytest.raises(LockLostError), lock(url, clock, "one").held(0):
+    with pytest.raises(LockLostError), lock(url, clock, "one").hold(0):
         other._take(600)
     assert other._read().owner == "two"
     assert other._write("two")
@@ -86,7 +86,7 @@ def test_an_answer_that_was_lost_is_none_of_another(
 def test_it_is_written_anew_while_it_is_held(url: str, clock: Clock) -> None:
     one = lock(url, clock, "one")
     one.term = 0.04
-    with one.held(0):
+    with one.hold(0):
         first, seen = one._read(), threading.Event()
         is_anew = any(one._read() != first or seen.wait(0.01) for _ in range(3_000))
     assert is_anew

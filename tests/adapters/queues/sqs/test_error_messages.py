@@ -9,8 +9,9 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ReadTimeoutError
 from queues_of_aws import Sqs
 
+from lakeward.adapters.aws import service_clients
 from lakeward.adapters.queues import sqs as plugin
-from lakeward.adapters.queues.sqs import access
+from lakeward.adapters.queues.sqs import client as sqs_client
 from lakeward.adapters.queues.sqs.error_messages import explain_sqs_errors
 from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
 from lakeward.plugins import Runtime
@@ -53,7 +54,7 @@ def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
         (refused("QueueDoesNotExist"), "does not exist", "docs/reference/queues.md"),
         (refused("AccessDenied", 403), "access is denied", "permissions"),
         (refused("InvalidClientTokenId", 403), "credentials are not valid", "clock of this machine"),
-        (refused("Odd"), "cannot be asked", "docs/reference/queues.md"),
+        (refused("Odd"), "cannot be used", "docs/reference/queues.md"),
         (NoCredentialsError(), "there are no credentials", "AWS_PROFILE"),
     ],
     ids=lambda one: code_of(one) if isinstance(one, Exception) else None,
@@ -77,7 +78,7 @@ def test_a_queue_that_is_not_there_is_said_to_be_missing(sqs: Sqs) -> None:
 
 
 def test_a_queue_that_nobody_serves_does_not_answer(sqs: Sqs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "_ATTEMPTS", 1)
+    monkeypatch.setattr(service_clients, "_ATTEMPTS", 1)
     queue = built(sqs.url, wait=0, endpoint="http://127.0.0.1:9")
     with pytest.raises(StoreUnreachable, match="SQS does not answer"):
         queue.receive()
@@ -102,9 +103,9 @@ def test_what_cannot_be_is_refused_before_anything_is_asked(options: dict[str, A
 
 
 def test_without_boto3_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "find_spec", lambda name: None)
+    monkeypatch.setattr(service_clients, "find_spec", lambda name: None)
     with pytest.raises(SetupError) as raised:
-        access.find_client(None, None, 0)
+        sqs_client.create_sqs_client(None, None, 0)
     assert "lakeward[sqs]" in str(raised.value.todo)
 
 

@@ -66,7 +66,7 @@ def test_many_messages_of_a_table_are_received_at_once_and_deleted_at_once(sqs: 
 
 
 def test_no_more_are_received_at_once_than_there_may_be(sqs: Sqs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 20)
+    monkeypatch.setattr(module, "MAX_RECEIVED", 20)
     for _ in range(25):
         sqs.ring(ORDERS)
     queue = sqs.open()
@@ -294,9 +294,7 @@ def denied(_request: Any) -> Any:
 
 
 @pytest.mark.parametrize("answer", [unreachable, denied])
-def test_what_cannot_be_deleted_as_it_is_of_no_table_hides_no_other(
-    sqs: Sqs, answer: Callable[[Any], Any]
-) -> None:
+def test_what_cannot_be_deleted_as_it_is_of_no_table_hides_no_other(sqs: Sqs, answer: Callable[[Any], Any]) -> None:
     sqs.ring("shop.other")
     sqs.ring(ORDERS)
     queue = failing(sqs, "delete_message_batch", answer)

@@ -271,7 +271,7 @@ def test_a_tag_that_is_not_there_is_told(client: Any) -> None:
     ("code", "kind", "words"),
     [
         ("AccessDeniedException", ConfigError, "may not be written"),
-        ("EntityNotFoundException", ConfigError, "is not there"),
+        ("EntityNotFoundException", ConfigError, "does not exist"),
         ("InvalidInputException", ConfigError, "cannot be written"),
         ("ConcurrentModificationException", StoreUnreachable, "cannot be written now"),
     ],
