@@ -31,7 +31,7 @@ def item(dynamodb: DynamoDb) -> Any:
 # Clocks.
 
 
-def test_two_machines_whose_clocks_differ_as_they_may_never_both_have_it(dynamodb: DynamoDb) -> None:
+def test_two_machines_with_allowed_clock_errors_never_own_a_lease_together(dynamodb: DynamoDb) -> None:
     random, terms = Random(3), dict[str, LeaseGrant]()
     clocks = {"a": lambda: dynamodb.clock() - MAX_CLOCK_ERROR, "b": lambda: dynamodb.clock() + MAX_CLOCK_ERROR}
     leases = {owner: dynamodb.lease(clock) for owner, clock in clocks.items()}
@@ -48,7 +48,7 @@ def test_two_machines_whose_clocks_differ_as_they_may_never_both_have_it(dynamod
 
 
 @pytest.mark.parametrize("seconds", [-120, -7, 7, 120])
-def test_a_clock_that_is_wrong_is_refused_before_anything_is_written(dynamodb: DynamoDb, seconds: int) -> None:
+def test_a_wrong_clock_is_refused_before_anything_is_written(dynamodb: DynamoDb, seconds: int) -> None:
     with pytest.raises(ConfigError, match="the clock of this machine is") as refused:
         dynamodb.lease(lambda: dynamodb.clock() + seconds * SECOND).take("shop", "a")
     assert ("ahead of" if seconds > 0 else "behind") in refused.value.what
@@ -57,11 +57,11 @@ def test_a_clock_that_is_wrong_is_refused_before_anything_is_written(dynamodb: D
 
 
 @pytest.mark.parametrize("seconds", [-5, -1, 0, 1, 5])
-def test_a_clock_that_is_a_little_off_is_none_of_our_business(dynamodb: DynamoDb, seconds: int) -> None:
+def test_a_small_clock_error_is_accepted(dynamodb: DynamoDb, seconds: int) -> None:
     assert dynamodb.lease(lambda: dynamodb.clock() + seconds * SECOND).take("shop", "a").owner == "a"
 
 
-def test_an_answer_that_takes_long_is_no_clock_that_is_wrong(dynamodb: DynamoDb) -> None:
+def test_a_slow_response_is_no_clock_error(dynamodb: DynamoDb) -> None:
     def slow() -> int:
         dynamodb.clock.turn(8 * SECOND)
         return dynamodb.clock()
@@ -69,7 +69,7 @@ def test_an_answer_that_takes_long_is_no_clock_that_is_wrong(dynamodb: DynamoDb)
     assert dynamodb.lease(slow).take("shop", "a").owner == "a"
 
 
-def test_a_clock_that_is_set_while_the_lease_is_held_is_seen_by_its_renewal(dynamodb: DynamoDb) -> None:
+def test_renewing_a_lease_checks_the_clock(dynamodb: DynamoDb) -> None:
     machine = Clock()
     lease = dynamodb.lease(machine)
     term = lease.take("shop", "a")
@@ -102,33 +102,33 @@ def interrupted(dynamodb: DynamoDb, does: Any) -> Any:
     return lease
 
 
-def test_who_takes_it_between_a_look_and_a_write_has_it(dynamodb: DynamoDb) -> None:
+def test_a_lease_taken_between_read_and_write_stays_with_its_owner(dynamodb: DynamoDb) -> None:
     lease = interrupted(dynamodb, lambda _: dynamodb.lease().take("shop", "b"))
     assert lease.take("shop", "a").owner == "b"
 
 
-def test_one_that_is_renewed_between_a_look_and_a_write_is_not_taken(dynamodb: DynamoDb) -> None:
+def test_a_lease_renewed_between_read_and_write_is_not_taken(dynamodb: DynamoDb) -> None:
     term = dynamodb.lease().take("shop", "b")
     dynamodb.pass_time(1.1)
     lease = interrupted(dynamodb, lambda _: dynamodb.lease().renew(term))
     assert lease.take("shop", "a").owner == "b"
 
 
-def test_one_that_is_given_back_between_a_look_and_a_write_is_taken(dynamodb: DynamoDb) -> None:
+def test_a_lease_given_back_between_read_and_write_is_taken(dynamodb: DynamoDb) -> None:
     term = dynamodb.lease().take("shop", "b")
     dynamodb.pass_time(1.1)
     lease = interrupted(dynamodb, lambda _: dynamodb.lease().give_back(term))
     assert (lease.take("shop", "a").owner, item(dynamodb)["owner"]) == ("a", {"S": "a"})
 
 
-def test_a_write_whose_answer_was_lost_counts_when_it_is_sent_again(dynamodb: DynamoDb) -> None:
+def test_a_repeated_write_after_a_lost_response_takes_the_lease(dynamodb: DynamoDb) -> None:
     lease = interrupted(dynamodb, lambda request: dynamodb.client.put_item(**request))
     term = lease.take("shop", "a")
     assert (term.owner, term.fence) == ("a", 1)
     assert lease.renew(term).fence == 1
 
 
-def test_an_item_that_a_person_deleted_is_lost_to_its_owner_and_free(dynamodb: DynamoDb) -> None:
+def test_a_deleted_item_ends_the_lease_and_frees_it(dynamodb: DynamoDb) -> None:
     lease = dynamodb.lease()
     term = lease.take("shop", "a")
     dynamodb.client.delete_item(TableName=dynamodb.table, Key={"lease": {"S": "shop"}})
@@ -139,7 +139,7 @@ def test_an_item_that_a_person_deleted_is_lost_to_its_owner_and_free(dynamodb: D
 # What is asked.
 
 
-def test_what_it_costs_is_a_read_and_a_write_to_take_and_a_write_to_keep(dynamodb: DynamoDb) -> None:
+def test_taking_a_lease_is_a_read_and_a_write_and_renewing_it_a_write(dynamodb: DynamoDb) -> None:
     lease = dynamodb.lease()
     term = lease.take("shop", "a")
     assert dynamodb.asked == ["GetItem", "PutItem"]
@@ -147,7 +147,7 @@ def test_what_it_costs_is_a_read_and_a_write_to_take_and_a_write_to_keep(dynamod
     assert dynamodb.asked == ["GetItem", "PutItem", "PutItem", "PutItem"]
 
 
-def test_an_item_of_something_else_is_refused(dynamodb: DynamoDb) -> None:
+def test_an_item_that_is_no_lease_is_refused(dynamodb: DynamoDb) -> None:
     dynamodb.client.put_item(TableName=dynamodb.table, Item={"lease": {"S": "shop"}, "rows": {"N": "1"}})
     with pytest.raises(ConfigError, match="the item 'shop' of the DynamoDB table is no lease"):
         dynamodb.lease().take("shop", "a")

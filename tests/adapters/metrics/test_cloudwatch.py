@@ -91,7 +91,7 @@ def figures(*tables: TableFigures, **more: Any) -> PipelineFigures:
     return PipelineFigures(pipeline="shop", run="0123456789ab", at=AT, tables=tables, **more)
 
 
-def test_a_table_has_a_line_with_all_that_is_known_of_it() -> None:
+def test_a_table_has_a_line_with_all_known_metrics() -> None:
     _, line = embedded_lines(figures(ORDERS), "lakeward", [ORDERS])
     found = checked(line)
     (directive,) = found.pop("_aws")["CloudWatchMetrics"]
@@ -132,7 +132,7 @@ def test_the_pipeline_has_the_sums_of_its_tables_and_the_greatest_lag() -> None:
     assert "Table" not in found
 
 
-def test_what_nobody_knows_is_no_metric() -> None:
+def test_an_unknown_value_is_no_metric() -> None:
     line, of_table = embedded_lines(figures(), "lakeward", [TableFigures(table="a.b")])
     assert "RunSeconds" not in checked(line)
     assert {"Rows", "HeldKeys", "LagSeconds"} & checked(of_table).keys() == set()
@@ -145,17 +145,17 @@ def test_a_run_that_failed_as_a_whole_is_a_failure_of_the_pipeline() -> None:
 
 
 @pytest.mark.parametrize("name", ["shop.été", "x" * 3000, 'a."b.c"', "a.\u2028b"])
-def test_odd_names_are_dimensions_that_cloudwatch_takes(name: str) -> None:
+def test_names_become_valid_dimension_values(name: str) -> None:
     table = TableFigures(table=name)
     _, line = embedded_lines(figures(table), "lakeward", [table])
     assert checked(line)["Table"].startswith(name[:1])
 
 
-def test_there_are_no_more_metrics_than_a_line_may_have() -> None:
+def test_a_line_has_at_most_the_allowed_number_of_metrics() -> None:
     assert len(METRICS) + 2 <= 100
 
 
 @pytest.mark.parametrize("namespace", ["AWS/lakeward", "", "a b", "é", "x" * 256, ":a"])
-def test_what_is_no_namespace_is_refused(namespace: str) -> None:
+def test_an_invalid_namespace_is_refused(namespace: str) -> None:
     with pytest.raises(ConfigError, match="namespace"):
         validated(MetricsSettings, tomllib.loads(f'namespace = "{namespace}"'), "lakeward.toml", within="metrics")

@@ -54,7 +54,7 @@ def read(text: str) -> dict[str, dict[str, float]]:
     return found
 
 
-def test_the_text_has_each_figure_by_its_table() -> None:
+def test_the_text_has_each_figure_of_each_table() -> None:
     found = read(prometheus_text(FIGURES))
     orders, lines = 'pipeline="shop",table="shop.orders"', 'pipeline="shop",table="shop.lines"'
     assert found["lakeward_events_applied_total"] == {orders: 8, lines: 0}
@@ -77,7 +77,7 @@ def test_names_are_escaped() -> None:
     assert plain == name
 
 
-def test_a_pipeline_without_tables_has_its_own_figures() -> None:
+def test_a_pipeline_without_tables_has_figures() -> None:
     assert read(prometheus_text(replace(FIGURES, tables=[])))["lakeward_rows"] == {}
 
 
@@ -90,7 +90,7 @@ def ask(url: str, method: str = "GET") -> requests.Response:
         return session.request(method, url, timeout=60)
 
 
-def test_the_newest_figures_are_read_while_it_lasts() -> None:
+def test_the_server_shows_the_newest_figures() -> None:
     with MetricsServer("127.0.0.1", 0, replace(FIGURES, tables=[])) as server:
         assert server.url.startswith("http://127.0.0.1:")
         for figures in (server.figures, FIGURES):
@@ -106,13 +106,13 @@ def test_the_newest_figures_are_read_while_it_lasts() -> None:
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/", 404), ("POST", "/metrics", 501)])
-def test_nothing_else_is_there(method: str, path: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_paths_are_not_found(method: str, path: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
     with MetricsServer("127.0.0.1", 0, FIGURES) as server:
         assert ask(server.url.removesuffix("/metrics") + path, method).status_code == status
     assert capsys.readouterr().err == ""
 
 
-def test_who_goes_away_before_an_answer_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_client_that_closes_early_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     with MetricsServer("127.0.0.1", 0, FIGURES) as server:
         port = int(server.url.split(":")[2].split("/")[0])
         for _ in range(5):
@@ -122,7 +122,7 @@ def test_who_goes_away_before_an_answer_is_no_error(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == ""
 
 
-def test_a_port_that_is_taken_is_said_with_what_to_do() -> None:
+def test_a_used_port_is_an_error_that_says_what_to_do() -> None:
     with MetricsServer("127.0.0.1", 0, FIGURES) as server:
         port = int(server.url.split(":")[2].split("/")[0])
         with pytest.raises(SetupError, match=f"port {port}") as error:
@@ -131,6 +131,6 @@ def test_a_port_that_is_taken_is_said_with_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("address", ["no.such.address.invalid", "203.0.113.1"])
-def test_an_address_that_is_not_of_this_machine_is_said(address: str) -> None:
+def test_an_address_of_another_machine_is_an_error(address: str) -> None:
     with pytest.raises(SetupError, match=re.escape(address)):
         MetricsServer(address, 0, FIGURES)

@@ -15,7 +15,7 @@ from lakeward.plugins.testing.laws.notifiers import NOTICE
 RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))
 
 
-def test_a_notice_is_one_warning_with_all_that_it_says() -> None:
+def test_a_notice_is_one_warning_with_all_its_entries() -> None:
     with capture_logs() as logs:
         build_log({}, RUNTIME).send(NOTICE)
     (line,) = logs
@@ -29,6 +29,6 @@ def test_a_notice_is_one_warning_with_all_that_it_says() -> None:
     }
 
 
-def test_it_has_no_keys() -> None:
+def test_the_notifier_has_no_settings_keys() -> None:
     with pytest.raises(ConfigError, match=r"\[notify\] has no key 'level'"):
         build_log({"level": "error"}, RUNTIME)

@@ -98,21 +98,23 @@ def test_the_subject_is_one_line_and_the_pipeline_an_attribute(make_topic: Calla
     assert message["MessageAttributes"]["pipeline"] == {"Type": "String", "Value": "shop" * 40}
 
 
-def test_the_notices_of_a_pipeline_are_a_group_of_a_fifo_topic(make_topic: Callable[..., Topic]) -> None:
+def test_the_notices_of_a_pipeline_are_a_message_group(make_topic: Callable[..., Topic]) -> None:
     topic = make_topic(is_fifo=True)
     topic.notifier().send(NOTICE)
     topic.notifier().send(replace(NOTICE, at=NOTICE.at + 1))
     assert len(topic.received()) == 2
 
 
-def test_a_topic_that_is_not_there_is_a_mistake_that_is_named(make_topic: Callable[..., Topic]) -> None:
+def test_the_error_for_a_missing_topic_names_it(make_topic: Callable[..., Topic]) -> None:
     topic = make_topic()
     with pytest.raises(ConfigError, match="does not exist") as error:
         build_sns({"topic": topic.arn + "-gone"}, RUNTIME).send(NOTICE)
     assert topic.arn in str(error.value)
 
 
-def test_one_that_does_not_answer_may_answer_soon(monkeypatch: pytest.MonkeyPatch, closed_port: int) -> None:
+def test_a_server_that_does_not_answer_is_a_retryable_error(
+    monkeypatch: pytest.MonkeyPatch, closed_port: int
+) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     options = {"topic": "arn:aws:sns:eu-central-1:123456789012:gone", "endpoint": f"http://127.0.0.1:{closed_port}"}
@@ -126,7 +128,7 @@ def test_a_topic_is_named_by_its_arn(topic: str) -> None:
         build_sns({"topic": topic}, RUNTIME)
 
 
-def test_without_boto3_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_boto3_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_clients, "find_spec", lambda _: None)
     notifier = build_sns({"topic": "arn:aws:sns:eu-central-1:123456789012:data-team"}, RUNTIME)
     with pytest.raises(SetupError, match="boto3 is not installed"):

@@ -69,7 +69,7 @@ BOTH = pytest.mark.parametrize("store", [SecretsManager(), ParameterStore()], id
 
 @BOTH
 @pytest.mark.usefixtures("aws")
-def test_one_that_is_rotated_is_read_anew(store: AwsSecrets) -> None:
+def test_a_rotated_secret_is_read_again(store: AwsSecrets) -> None:
     for password in ("one", "two"):
         keep("/shop/rotated", json.dumps({"password": password, "port": 5432}))
         assert store.read("/shop/rotated#password").reveal() == password.encode()
@@ -77,7 +77,7 @@ def test_one_that_is_rotated_is_read_anew(store: AwsSecrets) -> None:
 
 
 @pytest.mark.usefixtures("aws")
-def test_bytes_are_read_as_they_are() -> None:
+def test_a_binary_secret_is_read_unchanged() -> None:
     keep("/shop/bytes", b"\x00\xff")
     assert SecretsManager().read("/shop/bytes").reveal() == b"\x00\xff"
 
@@ -101,7 +101,7 @@ def test_a_text_that_is_no_object_has_no_fields_and_is_not_shown(store: AwsSecre
         ("DecryptionFailure", 400, ConfigError, "cannot be read"),
     ],
 )
-def test_what_aws_refuses_is_said_and_what_may_be_over_soon_is_told_apart(
+def test_errors_of_aws_are_translated_and_only_transient_ones_are_retryable(
     code: str, status: int, kind: type[LakewardError], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
@@ -118,7 +118,9 @@ def test_what_aws_refuses_is_said_and_what_may_be_over_soon_is_told_apart(
 
 @BOTH
 @pytest.mark.usefixtures("aws")
-def test_without_credentials_or_boto3_it_is_said_so(store: AwsSecrets, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_and_a_missing_boto3_are_errors(
+    store: AwsSecrets, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in [name for name in os.environ if name.startswith(("AWS_ACCESS", "AWS_SECRET"))]:
         monkeypatch.delenv(name)
     with pytest.raises(ConfigError, match="there are no credentials"):
@@ -129,7 +131,7 @@ def test_without_credentials_or_boto3_it_is_said_so(store: AwsSecrets, monkeypat
 
 
 @pytest.mark.parametrize("kind", ["aws-secrets-manager", "aws-ssm"])
-def test_settings_name_them_as_any_other(kind: str) -> None:
+def test_settings_name_secrets_of_aws_by_kind_and_name(kind: str) -> None:
     build: Callable[..., Any] = registry_of(load(entry_points=False)).secrets.build
     name = _named_secret({kind: "shop/database#password"})
     assert (str(name), build(name.kind, {}, None).kind) == (f"{kind}:shop/database#password", kind)

@@ -29,7 +29,7 @@ TestToml = settings_store_contract(in_toml)
 TestJson = settings_store_contract(in_json)
 
 
-def test_a_file_that_is_not_there_or_is_none_is_said_so(tmp_path: Path) -> None:
+def test_a_missing_or_unreadable_file_is_an_error(tmp_path: Path) -> None:
     for fails_whole, todo in (
         (True, "docs/start/tutorial.md"),
         (False, "`name` of the store under [settings]"),

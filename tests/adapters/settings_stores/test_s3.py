@@ -52,7 +52,7 @@ def test_an_object_is_the_whole_settings_or_a_layer_over_a_file(
     assert open_settings(str(file)).merged.places["tables", "shop.orders", "key"] == url
 
 
-def test_an_object_that_is_not_there_or_is_none_is_said_so(bucket: str, s3_server: Buckets) -> None:
+def test_a_missing_or_unreadable_object_is_an_error(bucket: str, s3_server: Buckets) -> None:
     url = f"s3://{bucket}/none.toml"
     with pytest.raises(ConfigError, match=f"{url} does not exist"):
         open_settings(url)

@@ -85,7 +85,7 @@ TestPipeline = settings_store_contract(in_one_secret)
 TestTables = settings_store_contract(one_for_each_table)
 
 
-def test_a_comma_within_a_transform_separates_nothing() -> None:
+def test_a_comma_within_a_transform_does_not_separate_columns() -> None:
     said = {
         "hoodie.datasource.write.recordkey.field": "id,",
         "hoodie.datasource.write.partitionpath.field": "bucket(16,id), region",
@@ -102,15 +102,13 @@ def test_a_comma_within_a_transform_separates_nothing() -> None:
         ({"hoodie.clean.commits.retained": "3", "properties": {}}, "and `properties` set the same"),
     ],
 )
-def test_parameters_that_are_wrong_are_refused(said: Mapping[str, Any], words: str) -> None:
+def test_invalid_parameters_of_a_hudi_job_are_refused(said: Mapping[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match="the place: 'hoodie") as refused:
         read_parameters(said, "the place")
     assert words in refused.value.what
 
 
-def test_only_tables_that_are_named_are_asked_for_and_one_that_is_missing_fails_alone(
-    prefix: str, tmp_path: Path
-) -> None:
+def test_only_listed_tables_are_read_and_a_missing_one_fails_alone(prefix: str, tmp_path: Path) -> None:
     put(f"{prefix}shop.orders", 'key = ["id"]')
     put(f"{prefix}shop.bytes", b"\xff")
     put(f"{prefix}shop.others", "key = [")
@@ -140,7 +138,7 @@ def test_a_pipeline_goes_on_without_its_last_secret_and_warns_once(prefix: str, 
     assert warnings == [("a settings store has no table", f"secrets {prefix}*")]
 
 
-def test_what_is_named_wrongly_is_said_so(prefix: str) -> None:
+def test_invalid_names_are_errors(prefix: str) -> None:
     for options, said in (
         ({"name": "", "form": "tables"}, "`name` is empty"),
         ({"name": "a", "tables": ["a.b"]}, "`tables` is for secrets of tables"),

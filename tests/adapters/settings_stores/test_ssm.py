@@ -91,7 +91,7 @@ TestTables = settings_store_contract(one_for_each_table)
 TestPublished = settings_store_contract(as_published)
 
 
-def test_a_published_pipeline_says_where_files_and_tables_are(path: str) -> None:
+def test_a_published_pipeline_sets_source_path_and_warehouse(path: str) -> None:
     merged = merge([as_published(path).store.read()])
     assert merged.content["source"] == {"path": "s3://acme-raw/sources/dms"}
     assert merged.content["target"] == {"warehouse": "s3://acme-stage"}
@@ -101,7 +101,7 @@ def test_a_published_pipeline_says_where_files_and_tables_are(path: str) -> None
     )
 
 
-def test_a_published_pipeline_without_its_buckets_has_its_tables(path: str) -> None:
+def test_a_published_pipeline_without_buckets_has_its_tables(path: str) -> None:
     put(f"{path}-iceberg-tables", PUBLISHED)
     layer = build({"name": path, "form": "published"}, RUNTIME).read()
     assert [*layer.content] == ["tables"]
@@ -122,7 +122,7 @@ def test_a_published_pipeline_without_its_buckets_has_its_tables(path: str) -> N
         ("a.b.c", {"primaryKey": "id", "domain": "x"}, "Write it as schema.table"),
     ],
 )
-def test_a_published_table_that_is_wrong_is_broken_alone(name: str, own: object, said: str) -> None:
+def test_an_invalid_published_table_breaks_only_itself(name: str, own: object, said: str) -> None:
     fine = {"primaryKey": "id", "domain": "sports"}
     broken, whole = read_tables(json.dumps({name: own, "c.d": fine}), "the place")
     assert (broken.table, broken.origin) == (name, f"the place, {name}")
@@ -130,7 +130,7 @@ def test_a_published_table_that_is_wrong_is_broken_alone(name: str, own: object,
     assert (whole.table, whole.keys, whole.error) == ("sports.d", {"key": ["id"], "reads": "c.d"}, None)
 
 
-def test_a_parameter_that_stands_deeper_fails_alone_and_stops_no_table(path: str, tmp_path: Path) -> None:
+def test_a_parameter_at_a_deeper_level_fails_alone(path: str, tmp_path: Path) -> None:
     put(f"{path}/shop.orders", 'key = ["id"]')
     put(f"{path}/old/shop.orders", 'key = ["id"]')
     stores = f"[settings]\nstores = [{{ kind = 'ssm', name = '{path}', form = 'tables' }}]\n"
@@ -149,7 +149,7 @@ def test_two_published_tables_of_one_name_in_the_lake_are_both_broken(path: str)
     assert "iceberg-tables, a.player and " in str(layer.broken["sports.player"])
 
 
-def test_published_buckets_that_are_wrong_stop_all() -> None:
+def test_invalid_published_buckets_are_an_error() -> None:
     buckets = [{"rawBucket": ""}, {"stageS3BucketName": "s3://stage/x"}]
     for said in ({**CONFIG, "rawBuckets": "a"}, {"rawBucket": 1}, [], *({**CONFIG, **one} for one in buckets)):
         with pytest.raises(ConfigError, match="the place"):
@@ -170,7 +170,7 @@ def test_a_pipeline_is_opened_by_its_address_and_a_broken_parameter_fails_its_ta
         configured.dimension(TableName("shop", "lines"))
 
 
-def test_what_is_not_there_is_said_so(path: str, tmp_path: Path) -> None:
+def test_a_missing_parameter_is_an_error(path: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=f"ssm parameter {path}/none does not exist"):
         open_settings(f"ssm:{path}/none")
     file = write(tmp_path, MEMORY, f"[settings]\nstores = [{{ kind='ssm', name='{path}', form='published' }}]")
@@ -191,7 +191,7 @@ def test_a_pipeline_goes_on_without_its_last_parameter_and_warns(path: str, tmp_
     assert warnings == [("a settings store has no table", f"ssm path {path}")]
 
 
-def test_without_credentials_it_is_said_so(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_are_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("AWS_ACCESS", "AWS_SECRET"))]:
         monkeypatch.delenv(name)
     with pytest.raises(ConfigError, match="there are no credentials"):

@@ -38,7 +38,7 @@ def refused(code: str, status: int = 400) -> ClientError:
         type(error).__name__ if not isinstance(error, ClientError) else error.response["Error"]["Code"]
     ),
 )
-def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
+def test_transient_errors_are_retryable(error: Exception) -> None:
     with pytest.raises(StoreUnreachable, match="DynamoDB does not answer"), explain_dynamodb_errors("the table"):
         raise error
 
@@ -54,14 +54,14 @@ def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
     ],
     ids=["denied", "unknown", "another key", "odd", "nobody"],
 )
-def test_what_will_not_be_over_is_said_with_what_to_do(error: Exception, what: str, todo: str) -> None:
+def test_permanent_errors_say_what_to_do(error: Exception, what: str, todo: str) -> None:
     with pytest.raises(ConfigError, match=what) as raised, explain_dynamodb_errors("the table"):
         raise error
     assert todo in str(raised.value.todo)
     assert not raised.value.retryable
 
 
-def test_a_table_that_is_not_there_is_named_with_its_region(dynamodb: DynamoDb) -> None:
+def test_the_error_for_a_missing_table_names_its_region(dynamodb: DynamoDb) -> None:
     lease = DynamoDbLease(dynamodb.client, "nowhere", 1, dynamodb.clock)
     with pytest.raises(ConfigError) as raised:
         lease.take("shop", "a")
@@ -69,7 +69,7 @@ def test_a_table_that_is_not_there_is_named_with_its_region(dynamodb: DynamoDb) 
     assert "docs/reference/lease.md" in str(raised.value.todo)
 
 
-def test_a_table_with_another_key_is_said(dynamodb: DynamoDb) -> None:
+def test_a_table_with_another_key_is_no_table_of_leases(dynamodb: DynamoDb) -> None:
     dynamodb.client.create_table(
         TableName=f"{dynamodb.table}-of-others",
         AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
@@ -81,7 +81,7 @@ def test_a_table_with_another_key_is_said(dynamodb: DynamoDb) -> None:
         lease.take("shop", "a")
 
 
-def test_a_ledger_that_is_not_there_is_named_with_its_region(dynamodb: DynamoDb) -> None:
+def test_the_error_for_a_missing_ledger_table_names_its_region(dynamodb: DynamoDb) -> None:
     with pytest.raises(ConfigError) as raised:
         DynamoDbLedger(dynamodb.client, "nowhere", "shop").account("shop.orders")
     assert raised.value.what == "the DynamoDB table nowhere in eu-central-1 does not exist"
@@ -89,13 +89,13 @@ def test_a_ledger_that_is_not_there_is_named_with_its_region(dynamodb: DynamoDb)
     assert "[ledger]" in str(raised.value.todo)
 
 
-def test_a_table_with_another_key_than_that_of_a_ledger_is_said(dynamodb: DynamoDb) -> None:
+def test_a_table_with_another_key_is_no_table_of_a_ledger(dynamodb: DynamoDb) -> None:
     with pytest.raises(ConfigError, match="is no table of a ledger") as raised:
         DynamoDbLedger(dynamodb.client, dynamodb.table, "shop").account("shop.orders")
     assert "sort key `item`, both strings, with the local index `by_state`" in str(raised.value.todo)
 
 
-def test_a_table_without_the_index_of_a_ledger_is_said() -> None:
+def test_a_table_without_the_index_is_no_table_of_a_ledger() -> None:
     """moto calls that something else."""
     said = {"Code": "ValidationException", "Message": "The table does not have the specified index: by_state"}
     with (
@@ -106,7 +106,7 @@ def test_a_table_without_the_index_of_a_ledger_is_said() -> None:
     assert "by_state" in str(raised.value.todo)
 
 
-def test_without_boto3_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_boto3_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_clients, "find_spec", lambda _name: None)
     for build in (build_lease, build_ledger):
         with pytest.raises(SetupError, match="boto3 is not installed") as failed:
@@ -114,7 +114,7 @@ def test_without_boto3_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch)
         assert "lakeward[dynamodb]" in str(failed.value.todo)
 
 
-def test_without_a_region_it_is_said(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_region_is_an_error(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     with pytest.raises(ConfigError, match="DynamoDB cannot be reached") as failed:
         build_lease({"table": "leases"}, Runtime(lambda: None))
@@ -124,7 +124,7 @@ def test_without_a_region_it_is_said(s3: Buckets, monkeypatch: pytest.MonkeyPatc
 # Settings.
 
 
-def test_its_options_are_read(dynamodb: DynamoDb) -> None:
+def test_the_options_of_a_lease_are_read(dynamodb: DynamoDb) -> None:
     lease = build_lease({"table": "leases", "ttl": "5m"}, Runtime(lambda: None, now=dynamodb.clock))
     assert (lease.table, lease.duration, lease.now()) == ("leases", 300_000_000, dynamodb.clock())
     assert build_lease({"table": "leases"}, Runtime(lambda: None)).duration == 60_000_000
@@ -138,7 +138,7 @@ def test_its_options_are_read(dynamodb: DynamoDb) -> None:
         *(({"table": "leases", "ttl": ttl}, "a duration from") for ttl in ("9s", "2h", "5", "1d", "-5s")),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, str], said: str) -> None:
+def test_invalid_options_of_a_lease_are_refused(options: dict[str, str], said: str) -> None:
     with pytest.raises(LakewardError, match="the settings are not right") as raised:
         build_lease(options, Runtime(lambda: None))
     assert said in str(raised.value.found)
@@ -155,7 +155,7 @@ def test_the_options_of_a_ledger_are_read(dynamodb: DynamoDb) -> None:
     ("options", "said"),
     [({}, "[ledger] lacks the key 'table'"), ({"table": "ledgers", "ttl": "5m"}, "[ledger] has no key 'ttl'")],
 )
-def test_wrong_options_of_a_ledger_are_refused(options: dict[str, str], said: str) -> None:
+def test_invalid_options_of_a_ledger_are_refused(options: dict[str, str], said: str) -> None:
     with pytest.raises(LakewardError, match="the settings are not right") as raised:
         build_ledger({**options, "state": "state"}, Runtime(lambda: None))
     assert said in str(raised.value.found)

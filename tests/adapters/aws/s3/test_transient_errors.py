@@ -38,7 +38,7 @@ def thrown(*classes: str) -> PySparkException:
         (ValueError("AWS Error NETWORK_CONNECTION"), False),
     ],
 )
-def test_what_may_be_over_soon_is_tried_again(error: BaseException, is_so: bool) -> None:
+def test_transient_errors_are_retryable(error: BaseException, is_so: bool) -> None:
     found = unreachable("shop.item", error)
     assert (found is not None) is is_so
     assert found is None or (found.retryable and found.what == "shop.item: S3 does not answer")

@@ -86,7 +86,7 @@ OF_ORDERS = {"lf_tags": {"pii": "no"}, "column_tags": {"Email": {"pii": "yes"}}}
 EMAIL = {"TableWithColumns": {"DatabaseName": "shop", "Name": "orders", "ColumnNames": ["email"]}}
 
 
-def test_tags_are_set_where_they_are_not(client: Any) -> None:
+def test_missing_tags_are_set(client: Any) -> None:
     with Stubber(client) as stub:
         expect_tags(stub, DATABASE, {}, [(DATABASE, tags(domain="sales"))])
         expect_tags(stub, WHOLE, {}, [(WHOLE, tags(domain="sales", pii="no"))])
@@ -101,7 +101,7 @@ def test_tags_are_set_where_they_are_not(client: Any) -> None:
         stub.assert_no_pending_responses()
 
 
-def test_tags_that_are_right_are_left_alone(client: Any) -> None:
+def test_correct_tags_are_not_set_again(client: Any) -> None:
     with Stubber(client) as stub:
         expect_tags(stub, DATABASE, {"LFTagOnDatabase": tags(domain="sales")}, [])
         expect_tags(stub, WHOLE, {"LFTagsOnTable": tags(domain="sales", pii="no", team="of others")}, [])
@@ -110,7 +110,7 @@ def test_tags_that_are_right_are_left_alone(client: Any) -> None:
         stub.assert_no_pending_responses()
 
 
-def test_grants_are_made_where_they_are_not(glue: Glue, client: Any) -> None:
+def test_missing_grants_are_made(glue: Glue, client: Any) -> None:
     database = {"principal": ANALYST, "permissions": ["DESCRIBE"]}
     table = {"principal": ANALYST, "permissions": ["SELECT", "DESCRIBE"], "grantable": True}
     options = {"database_grants": [database], "grants": [table]}
@@ -137,7 +137,7 @@ def test_tags_and_grants_are_logged_only_if_some_were_added(glue: Glue, client: 
         assert [entry for entry in logs if entry["event"] == "registered"] == []
 
 
-def test_applying_tags_says_whether_one_was_added(client: Any) -> None:
+def test_applying_tags_returns_whether_one_was_added(client: Any) -> None:
     with Stubber(client) as stub:
         for resource in (DATABASE, WHOLE):
             expect_tags(stub, resource, {}, [(resource, tags(domain="sales"))])
@@ -172,7 +172,9 @@ SOME, ALL_BUT = {"columns": ["Id"]}, {"all_but": ["EMAIL"]}
         (ALL_BUT, {"ColumnWildcard": {"ExcludedColumnNames": ["email"]}}),
     ],
 )
-def test_grants_of_columns_ask_for_just_these(client: Any, grant: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_a_grant_of_columns_requests_only_these(
+    client: Any, grant: dict[str, Any], expected: dict[str, Any]
+) -> None:
     principal = {"DataLakePrincipalIdentifier": ANALYST}
     with Stubber(client) as stub:
         stub.add_response("list_permissions", listed(), {"Principal": principal, "Resource": WHOLE})
@@ -206,7 +208,7 @@ WILDCARD: dict[str, Any] = {"ColumnWildcard": {}}
         (ALL_BUT, WILDCARD, True),
     ],
 )
-def test_what_is_granted_already_is_not_granted_again(
+def test_existing_grants_are_not_made_again(
     client: Any, grant: dict[str, Any], there: dict[str, Any], is_granted: bool
 ) -> None:
     with Stubber(client) as stub:
@@ -219,7 +221,7 @@ def test_what_is_granted_already_is_not_granted_again(
         stub.assert_no_pending_responses()
 
 
-def test_a_grant_that_others_may_not_pass_on_is_made_again(client: Any) -> None:
+def test_a_grant_that_is_not_grantable_yet_is_made_again(client: Any) -> None:
     there = {"Resource": WHOLE, "Permissions": ["SELECT"], "PermissionsWithGrantOption": []}
     with Stubber(client) as stub:
         stub.add_response("list_permissions", listed(there))
@@ -229,7 +231,7 @@ def test_a_grant_that_others_may_not_pass_on_is_made_again(client: Any) -> None:
         stub.assert_no_pending_responses()
 
 
-def test_a_catalog_of_another_account_is_named_in_each_call(client: Any) -> None:
+def test_the_catalog_of_another_account_is_in_each_request(client: Any) -> None:
     found = LakeFormation(AccessOptions(lf_tags={"pii": "no"}), catalog_id="210987654321")
     found.__dict__["client"] = client
     resource = {"Table": {**WHOLE["Table"], "CatalogId": "210987654321"}}
@@ -242,7 +244,7 @@ def test_a_catalog_of_another_account_is_named_in_each_call(client: Any) -> None
         stub.assert_no_pending_responses()
 
 
-def test_what_is_said_of_all_tables_is_not_for_a_quarantine(client: Any) -> None:
+def test_settings_for_all_tables_do_not_apply_to_a_quarantine(client: Any) -> None:
     kept = replace(TABLE, name="orders__quarantine", is_raw=True)
     grants = [{"principal": ANALYST, "permissions": ["SELECT"]}]
     options: dict[str, Any] = {"lf_tags": {"pii": "no"}, "grants": grants}
@@ -256,7 +258,7 @@ def test_what_is_said_of_all_tables_is_not_for_a_quarantine(client: Any) -> None
         stub.assert_no_pending_responses()
 
 
-def test_a_tag_that_is_not_there_is_told(client: Any) -> None:
+def test_a_missing_tag_is_an_error(client: Any) -> None:
     failure = {"LFTag": {"TagKey": "pii", "TagValues": ["no"]}, "Error": {"ErrorCode": "EntityNotFoundException"}}
     with Stubber(client) as stub:
         stub.add_response("get_resource_lf_tags", {})
@@ -276,7 +278,7 @@ def test_a_tag_that_is_not_there_is_told(client: Any) -> None:
         ("ConcurrentModificationException", StoreUnreachable, "cannot be written now"),
     ],
 )
-def test_what_lake_formation_refuses_is_said_in_words(client: Any, code: str, kind: type, words: str) -> None:
+def test_errors_of_lake_formation_are_translated(client: Any, code: str, kind: type, words: str) -> None:
     with Stubber(client) as stub:
         stub.add_client_error("get_resource_lf_tags", code, "of a test")
         with pytest.raises(kind) as raised:
@@ -284,7 +286,7 @@ def test_what_lake_formation_refuses_is_said_in_words(client: Any, code: str, ki
     assert words in str(raised.value)
 
 
-def test_columns_and_tables_that_are_not_there_are_refused(client: Any) -> None:
+def test_unknown_columns_and_tables_are_refused(client: Any) -> None:
     with Stubber(client):
         for own in ({"column_tags": {"mail": {"pii": "yes"}}}, {"grants": [_grant(columns=["mail"])]}):
             with pytest.raises(ConfigError, match="has no column 'mail'"):
@@ -310,12 +312,12 @@ def _grant(**own: Any) -> dict[str, Any]:
         _grant(columns=[]),
     ],
 )
-def test_grants_that_cannot_be_are_refused(grant: dict[str, Any]) -> None:
+def test_invalid_grants_are_refused(grant: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         AccessOptions.model_validate({"grants": [grant]})
 
 
-def test_access_is_given_behind_the_entry_and_iceberg_keeps_its_own(glue: Glue, client: Any) -> None:
+def test_grants_follow_the_entry_and_iceberg_keeps_its_entries(glue: Glue, client: Any) -> None:
     catalog = glue.catalog(access=access(client, grants=[_grant()]))
     catalog.register(TABLE)
     assert (glue.changes, len(permissions(client))) == (["CreateDatabase", "CreateTable"], 1)
