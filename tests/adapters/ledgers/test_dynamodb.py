@@ -1,4 +1,4 @@
-"""The ledger in DynamoDB: the laws of the kit, crashes and other writers at every request, and what is asked."""
+"""The ledger in DynamoDB: its laws, crashes and other writers at every request, and the requests."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MANY = Notes(
     batch=2,
     alarms=(),
 )
-"""More than one transaction of DynamoDB holds."""
+"""More objects than one transaction of DynamoDB can write."""
 OTHER = Notes(records=[record(3, APPLIED, batch=3), record(300)], states={VANISHED: ["f4"]}, listed=9, batch=3)
 ANEW = Notes(replaces_all=True, records=[record(n, APPLIED, batch=1) for n in (1, 7)], checked={"f7": 1}, batch=1)
 
@@ -68,7 +68,7 @@ def known(ledger: Ledger) -> tuple[Account, Sequence[ObjectRecord]]:
 
 
 def after(*notes: Notes) -> tuple[Account, Sequence[ObjectRecord]]:
-    """Return what is known when these were written, one behind the other."""
+    """Return the content of a ledger after these notes in order."""
     model = MemoryLedger()
     for one in notes:
         model.write(TABLE, one)
@@ -76,7 +76,7 @@ def after(*notes: Notes) -> tuple[Account, Sequence[ObjectRecord]]:
 
 
 class Meddled:
-    """A client before whose n-th request something happens."""
+    """A client that calls a function before its n-th request."""
 
     def __init__(self, client: Any, number: int, does: Callable[[], object]) -> None:
         self.client, self.number, self.does, self.asked = client, number, does, 0
@@ -104,24 +104,24 @@ def crash() -> None:
 
 
 def no_pause(_seconds: float) -> None:
-    """Go on at once."""
+    """Do not wait."""
 
 
 @pytest.fixture(params=[300_000, 4_000], ids=["in one item", "in parts"])
 def part(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a head be in one item, or in several."""
+    """Run a test with heads in one item, and with heads in several."""
     monkeypatch.setattr(module, "_PART", request.param)
 
 
 def pipelines(fake: Fake) -> Iterator[tuple[int, str]]:
-    """Yield numbers of requests, and for each a pipeline that has a first note."""
+    """Yield the number of a request, and a pipeline with a first note, for one request after the other."""
     for number in count(1):
         name = f"shop-{number}"
         fake.ledger(pipeline=name).write(TABLE, FIRST)
         yield number, name
 
 
-# One note, seen whole or not at all.
+# A note is visible as a whole or not at all.
 
 
 @pytest.mark.usefixtures("part")
@@ -196,7 +196,7 @@ def test_a_concurrent_reader_sees_a_note_as_a_whole_or_not_at_all(
 
 
 def test_a_late_writer_does_not_restore_older_items(fake: Fake) -> None:
-    """It sleeps before each of its requests, and the objects are noted, forgotten and noted again meanwhile."""
+    """It sleeps before each of its requests, while others write, remove and write the objects again."""
     for number, name in pipelines(fake):
         another = fake.ledger(pipeline=name)
 
@@ -217,7 +217,7 @@ def test_a_late_writer_does_not_restore_older_items(fake: Fake) -> None:
 
 @pytest.mark.usefixtures("part")
 def test_a_writer_may_sleep_while_another_crashes(fake: Fake) -> None:
-    """One sleeps before each of its requests, and meanwhile the other crashes before each of its own."""
+    """One sleeps before each of its requests, while the other crashes before each of its own."""
     for slept in count(1):
         for crashed in count(1):
             fake.client.items.clear()
@@ -239,7 +239,7 @@ def test_a_writer_may_sleep_while_another_crashes(fake: Fake) -> None:
 
 
 class SendsTwice:
-    """A client that sends each write twice, as one whose answer was lost is sent again; others may act between."""
+    """A client that sends each write twice, as if the response was lost; others may act in between."""
 
     def __init__(self, client: Any, between: Callable[[], object] = lambda: None) -> None:
         self.client = client
@@ -268,7 +268,7 @@ def test_a_write_whose_response_was_lost_counts_once(fake: Fake) -> None:
 
 
 def test_a_write_whose_response_was_lost_counts_once_after_a_later_note(fake: Fake) -> None:
-    """What the other noted of the same objects stays."""
+    """The note of the other writer about the same objects stays."""
     applied = Notes(records=[replace(record(1), state=ObjectState.APPLIED, batch=1)], batch=1)
     others = [lambda: fake.ledger().write(TABLE, applied)]
     ledger = fake.ledger(SendsTwice(fake.client, lambda: others and others.pop()()))
@@ -276,7 +276,7 @@ def test_a_write_whose_response_was_lost_counts_once_after_a_later_note(fake: Fa
     assert known(fake.ledger()) == after(Notes(records=[record(1)]), applied)
 
 
-# What is kept.
+# Stored content.
 
 
 def test_an_account_may_be_longer_than_an_item(ledger_table: LedgerTable) -> None:
@@ -337,12 +337,12 @@ def test_a_ledger_of_a_newer_lakeward_is_refused(
     ledger_table.ledger().write(TABLE, FIRST)
     monkeypatch.setattr(module, "_VERSION", 1)
     for use in (lambda ledger: ledger.account(TABLE), lambda ledger: ledger.write(TABLE, FIRST)):
-        with pytest.raises(TableError, match=r"the ledger shop/shop\.orders .* cannot be used") as refused:
+        with pytest.raises(TableError, match=r"the ledger shop/shop\.orders .* cannot be used") as raised:
             use(ledger_table.ledger())
-        assert "version 9" in str(refused.value.found)
+        assert "version 9" in str(raised.value.found)
 
 
-# What is asked.
+# Requests.
 
 
 def test_a_note_without_objects_is_a_read_and_a_write(ledger_table: LedgerTable) -> None:
@@ -384,11 +384,11 @@ def test_a_query_is_read_to_its_last_page(ledger_table: LedgerTable) -> None:
     assert ledger_table.asked.count("Query") > 1
 
 
-# What DynamoDB puts off or refuses.
+# Postponed and refused requests.
 
 
 class Refuses:
-    """A client whose operation answers with something else so many times."""
+    """A client whose operation gives another response a number of times."""
 
     def __init__(self, client: Any, operation: str, answer: Any, times: int) -> None:
         self.client, self.operation, self.answer, self.times = client, operation, answer, times
@@ -411,12 +411,12 @@ class Refuses:
 
 def cancelled(*codes: str) -> ClientError:
     reasons: Any = {"CancellationReasons": [{"Code": code} for code in codes]}
-    said = {"Code": "TransactionCanceledException", "Message": f"[{', '.join(codes)}]"}
-    return ClientError({"Error": said, **reasons}, "TransactWriteItems")
+    details = {"Code": "TransactionCanceledException", "Message": f"[{', '.join(codes)}]"}
+    return ClientError({"Error": details, **reasons}, "TransactWriteItems")
 
 
 def half(found: Callable[..., Any], request: dict[str, Any]) -> Any:
-    """Answer to the half of what is asked, rounded down."""
+    """Process half of the items, rounded down, and return the others as unprocessed."""
     ((table, asked),) = request["RequestItems"].items()
     keys = asked["Keys"] if isinstance(asked, dict) else asked
     now, later = keys[: len(keys) // 2], keys[len(keys) // 2 :]
@@ -498,18 +498,20 @@ def test_a_ledger_under_constant_writes_is_an_error(ledger_table: LedgerTable) -
     ],
 )
 @pytest.mark.parametrize(
-    ("code", "error", "said"),
+    ("code", "error", "expected"),
     [
         ("ProvisionedThroughputExceededException", StoreUnreachable, "DynamoDB does not answer"),
         ("AccessDeniedException", ConfigError, "access is denied"),
     ],
 )
 def test_errors_of_every_request_are_translated(
-    ledger_table: LedgerTable, operation: str, use: Any, code: str, error: type[Exception], said: str
+    ledger_table: LedgerTable, operation: str, use: Any, code: str, error: type[Exception], expected: str
 ) -> None:
-    refused = ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
-    with pytest.raises(error, match=f"the DynamoDB table {ledger_table.table} in eu-central-1: {said}") as raised:
-        use(ledger_table.ledger(Refuses(ledger_table.client, operation, refused, 1), pause=no_pause))
+    client_error = ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
+    with pytest.raises(
+        error, match=f"the DynamoDB table {ledger_table.table} in eu-central-1: {expected}"
+    ) as raised:
+        use(ledger_table.ledger(Refuses(ledger_table.client, operation, client_error, 1), pause=no_pause))
     assert isinstance(raised.value, StoreUnreachable) or "docs/reference/ledger.md" in str(raised.value)
 
 

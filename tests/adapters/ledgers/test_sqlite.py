@@ -1,4 +1,4 @@
-"""The ledgers: those in memory and in SQLite are held to the kit; what is SQLite's own."""
+"""The laws of the ledgers in memory and in SQLite, and tests of the SQLite file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def record(order: int, state: ObjectState = ObjectState.SEEN, **rest: Any) -> Ob
 
 
 def states(ledger: Ledger) -> dict[str, str]:
-    return {found.object.name: found.state.value for found in ledger.objects(TABLE)}
+    return {record.object.name: record.state.value for record in ledger.objects(TABLE)}
 
 
 # SQLite.
@@ -68,9 +68,9 @@ def test_the_error_for_an_invalid_file_names_it_and_says_to_delete_it(tmp_path: 
         db.close()
     ledger = SqliteLedger(file)
     for use in (lambda: ledger.account(TABLE), lambda: ledger.write(TABLE, Notes(batch=1))):
-        with pytest.raises(TableError, match=r"ledger\.db cannot be used") as refused:
+        with pytest.raises(TableError, match=r"ledger\.db cannot be used") as raised:
             use()
-        assert "delete the file" in str(refused.value.todo)
+        assert "delete the file" in str(raised.value.todo)
 
 
 def test_a_ledger_of_an_earlier_version_keeps_its_content(tmp_path: Path) -> None:

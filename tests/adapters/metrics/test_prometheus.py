@@ -1,4 +1,4 @@
-"""Figures as Prometheus reads them: the text format by its grammar, and the server that has it."""
+"""Metrics for Prometheus: the text format by its grammar, and the server."""
 
 from __future__ import annotations
 
@@ -33,45 +33,45 @@ TYPE: Final = re.compile(rf"# TYPE ({NAME}) (counter|gauge)")
 
 
 def read(text: str) -> dict[str, dict[str, float]]:
-    """Read samples by name and labels; each name has HELP and TYPE before its samples, once, and all together."""
+    """Return samples by name and labels. Each name has HELP and TYPE once, directly before all its samples."""
     assert text.endswith("\n")
-    found: dict[str, dict[str, float]] = {}
+    samples: dict[str, dict[str, float]] = {}
     current = ""
     for line in text.splitlines():
         if helped := HELP.fullmatch(line):
             current = helped[1]
-            assert current not in found
-            found[current] = {}
+            assert current not in samples
+            samples[current] = {}
         elif typed := TYPE.fullmatch(line):
-            assert (typed[1], found[current]) == (current, {})
+            assert (typed[1], samples[current]) == (current, {})
             assert (typed[2] == "counter") == current.endswith("_total")
         else:
             sample = SAMPLE.fullmatch(line)
             assert sample is not None, line
             assert sample[1] == current
-            assert sample[2] not in found[current]
-            found[current][sample[2]] = float(sample[3])
-    return found
+            assert sample[2] not in samples[current]
+            samples[current][sample[2]] = float(sample[3])
+    return samples
 
 
 def test_the_text_has_each_figure_of_each_table() -> None:
-    found = read(prometheus_text(FIGURES))
+    samples = read(prometheus_text(FIGURES))
     orders, lines = 'pipeline="shop",table="shop.orders"', 'pipeline="shop",table="shop.lines"'
-    assert found["lakeward_events_applied_total"] == {orders: 8, lines: 0}
-    assert found["lakeward_batches_total"] == {orders: 2, lines: 0}
-    assert found["lakeward_failures_total"] == {orders: 0, lines: 1}
-    assert found["lakeward_failing"] == {orders: 0, lines: 1}
-    assert found["lakeward_work_seconds_total"] == {orders: 1.5, lines: 0}
-    assert found["lakeward_lag_seconds"] == {orders: 12.5}
-    assert found["lakeward_rows"] == {orders: 100}
-    assert found["lakeward_run_seconds"] == {'pipeline="shop"': 3.25}
-    assert found["lakeward_tables_waiting"] == {'pipeline="shop"': 4}
+    assert samples["lakeward_events_applied_total"] == {orders: 8, lines: 0}
+    assert samples["lakeward_batches_total"] == {orders: 2, lines: 0}
+    assert samples["lakeward_failures_total"] == {orders: 0, lines: 1}
+    assert samples["lakeward_failing"] == {orders: 0, lines: 1}
+    assert samples["lakeward_work_seconds_total"] == {orders: 1.5, lines: 0}
+    assert samples["lakeward_lag_seconds"] == {orders: 12.5}
+    assert samples["lakeward_rows"] == {orders: 100}
+    assert samples["lakeward_run_seconds"] == {'pipeline="shop"': 3.25}
+    assert samples["lakeward_tables_waiting"] == {'pipeline="shop"': 4}
 
 
 def test_names_are_escaped() -> None:
     name = 'a."b\\c\nd"é'
-    found = read(prometheus_text(replace(FIGURES, tables=[replace(ORDERS, table=name)])))
-    (labels,) = found["lakeward_rows"]
+    samples = read(prometheus_text(replace(FIGURES, tables=[replace(ORDERS, table=name)])))
+    (labels,) = samples["lakeward_rows"]
     (escaped,) = re.findall(r'table="((?:[^"\\]|\\.)*)"', labels)
     plain = re.sub(r"\\(.)", lambda one: {"n": "\n"}.get(one[1], one[1]), escaped)
     assert plain == name

@@ -19,12 +19,12 @@ def test_a_notice_is_one_warning_with_all_its_entries() -> None:
     with capture_logs() as logs:
         build_log({}, RUNTIME).send(NOTICE)
     (line,) = logs
-    said = NOTICE.to_document()
+    document = NOTICE.to_document()
     assert line == {
         "event": "notice",
         "log_level": "warning",
         "subject": "lakeward shop: 2 tables need somebody",
-        "entries": said["entries"],
+        "entries": document["entries"],
         "more": 0,
     }
 

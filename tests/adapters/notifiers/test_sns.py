@@ -1,4 +1,4 @@
-"""Notices of SNS as a queue of SQS that subscribes to the topic gets them."""
+"""Notices of SNS, as a queue that subscribes to the topic receives them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))
 
 @dataclass
 class Topic:
-    """A topic with a queue that subscribes to it, and the messages that the queue got."""
+    """A topic with a queue that subscribes to it, and the messages that the queue received."""
 
     sns: Any
     sqs: Any
@@ -43,15 +43,15 @@ class Topic:
         topic_fifo = {"FifoTopic": "true"} if self.is_fifo else {}
         self.queue = self.sqs.create_queue(QueueName=name, Attributes=fifo)["QueueUrl"]
         self.arn = self.sns.create_topic(Name=name, Attributes=topic_fifo)["TopicArn"]
-        asked = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=["QueueArn"])
-        queue = asked["Attributes"]["QueueArn"]
+        response = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=["QueueArn"])
+        queue = response["Attributes"]["QueueArn"]
         self.sns.subscribe(TopicArn=self.arn, Protocol="sqs", Endpoint=queue)
 
     def received(self) -> list[dict[str, Any]]:
-        """Return all that the queue got so far."""
-        while found := self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10).get("Messages"):
-            self.messages += [json.loads(one["Body"]) for one in found]
-            for one in found:
+        """Return all messages that the queue has received."""
+        while received := self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10).get("Messages"):
+            self.messages += [json.loads(one["Body"]) for one in received]
+            for one in received:
                 self.sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=one["ReceiptHandle"])
         return self.messages
 
@@ -61,10 +61,10 @@ class Topic:
 
 @pytest.fixture
 def make_topic(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Topic]]:
-    """Return what makes topics in an SNS that is named by the environment, in another region than that names."""
+    """Return a function that creates topics, in another region than that of the environment."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
-    own = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **own, "AWS_DEFAULT_REGION": "us-west-2"}.items():
+    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **variables, "AWS_DEFAULT_REGION": "us-west-2"}.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(sns, "_TIMEOUT", 60)  # the machine may be slow
     session = boto3.Session(region_name="eu-central-1")

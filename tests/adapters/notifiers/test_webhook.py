@@ -1,4 +1,4 @@
-"""A webhook as a server of HTTP sees it; nothing of its URL is shown, whatever goes wrong."""
+"""Webhooks, with an HTTP server; no error shows a part of the URL."""
 
 from __future__ import annotations
 

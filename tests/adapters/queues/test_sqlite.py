@@ -1,4 +1,4 @@
-"""The queue in a SQLite file: the laws of the kit, and what is its own."""
+"""The queue in a SQLite file: its laws, dead letters, and damaged files."""
 
 from __future__ import annotations
 
@@ -72,9 +72,9 @@ def test_a_notice_received_too_often_is_a_dead_letter_with_one_warning(tmp_path:
     queue.add("a.a")
     queue.add("b.b")
     for _ in range(2):
-        found = queue.receive()
-        queue.give_back([notice for notice in found if notice.table == "a.a"])
-        queue.acknowledge([notice for notice in found if notice.table == "b.b"])
+        notices = queue.receive()
+        queue.give_back([notice for notice in notices if notice.table == "a.a"])
+        queue.acknowledge([notice for notice in notices if notice.table == "b.b"])
     with capture_logs() as logs:
         assert (queue.receive(), queue.receive()) == ([], [])
     assert [(entry["log_level"], entry["tables"]) for entry in logs] == [("warning", ["a.a"])]
@@ -85,10 +85,10 @@ def test_a_hidden_notice_is_no_dead_letter(tmp_path: Path) -> None:
     clock = Clock()
     queue = queue_in(tmp_path, clock, receives=1)
     queue.add("a.a")
-    found = queue.receive()
+    notices = queue.receive()
     for _ in range(3):
         clock.turn(0.9 * MINUTE)
-        queue.extend(found)
+        queue.extend(notices)
         assert queue.receive() == []
     assert rows(tmp_path, "dead_letters") == []
 
@@ -108,9 +108,9 @@ def test_the_error_for_a_damaged_file_says_to_delete_it(tmp_path: Path, spoil: s
         with closing(sqlite3.connect(queue.file)) as db:
             db.execute("CREATE TABLE notices (table_name TEXT)")
     for use in (queue.receive, lambda: queue.acknowledge([Notice("a.a", "1")])):
-        with pytest.raises(StoreUnreachable, match=r"^the queue .*queue\.db is damaged, or not a queue") as refused:
+        with pytest.raises(StoreUnreachable, match=r"^the queue .*queue\.db is damaged, or not a queue") as raised:
             use()
-        assert str(refused.value.todo).startswith(
+        assert str(raised.value.todo).startswith(
             "Delete the file: the next run creates it again. No change is lost"
         )
     queue.file.unlink()

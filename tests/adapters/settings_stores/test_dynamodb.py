@@ -1,4 +1,4 @@
-"""Settings in a control table of DynamoDB, held to the kit against one that moto plays."""
+"""Settings in a control table of DynamoDB: their laws and errors, with a table of moto."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ AT = 1_795_000_000_000_000
 
 @pytest.fixture
 def control(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a control table without items, of a server that is named by the environment."""
+    """Return the name of an empty control table, on the server that is set in the environment."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
-    named = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **named}.items():
+    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **variables}.items():
         monkeypatch.setenv(name, value)
     table = f"control-{next(NUMBERS)}"
     boto3.Session().client("dynamodb").create_table(
@@ -52,8 +52,8 @@ def put(control: str, table: str, **attributes: Any) -> None:
 
 
 def item(control: str, table: str) -> dict[str, str]:
-    found = boto3.Session().client("dynamodb").get_item(TableName=control, Key={"table": {"S": table}})
-    return {name: value.get("S") for name, value in found.get("Item", {}).items()}
+    response = boto3.Session().client("dynamodb").get_item(TableName=control, Key={"table": {"S": table}})
+    return {name: value.get("S") for name, value in response.get("Item", {}).items()}
 
 
 def of_a_team(control: str) -> StoreUnderTest:
@@ -76,7 +76,7 @@ TestControlTable = settings_store_contract(of_a_team)
 
 
 @pytest.mark.parametrize(
-    ("attributes", "said"),
+    ("attributes", "expected"),
     [
         ({"enabled": "no"}, "`enabled` is neither true nor false"),
         ({"enable": False}, "Did you mean 'enabled'?"),
@@ -87,12 +87,12 @@ TestControlTable = settings_store_contract(of_a_team)
         ({"partition_key": "a,,b"}, "partition_key: a column of the list has no name"),
     ],
 )
-def test_an_invalid_item_breaks_only_its_table(control: str, attributes: dict[str, Any], said: str) -> None:
+def test_an_invalid_item_breaks_only_its_table(control: str, attributes: dict[str, Any], expected: str) -> None:
     put(control, "shop.orders", **attributes)
     put(control, "shop.lines", enabled=True)
     layer = ControlTable(control).read()
     assert layer.content["tables"] == {"shop.lines": {"skip": False}}
-    assert said in str(layer.broken["shop.orders"])
+    assert expected in str(layer.broken["shop.orders"])
     assert f"dynamodb table {control}, item shop.orders" in str(layer.broken["shop.orders"])
 
 
@@ -193,8 +193,8 @@ def test_a_failed_write_back_is_a_warning_of_the_run(
             patched.setattr("lakeward.adapters.settings_stores.dynamodb.WrittenControlTable._update", _refused)
             document = run(str(file), log="off")
         assert document["exit_code"] == 0
-        said = f"could not be written back: dynamodb table {control}, item shop.orders may not be written (AWS"
-        assert (said in json.dumps(document)) is (back == "true")
+        expected = f"could not be written back: dynamodb table {control}, item shop.orders may not be written (AWS"
+        assert (expected in json.dumps(document)) is (back == "true")
 
 
 def test_an_item_that_cannot_be_written_does_not_stop_others(control: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Settings in an object of S3, held to the kit against a bucket that moto plays."""
+"""Settings in an object of S3: their laws and errors, with a bucket of moto."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))
 
 @pytest.fixture
 def bucket(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A bucket that is named by the environment, as the AWS command line has it named."""
+    """Return a bucket of the server that is set in the environment."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL_S3": s3_server.endpoint}.items():
         monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""Settings in the Parameter Store, held to the kit against one that moto plays."""
+"""Settings in the Parameter Store: their laws and errors, with a store of moto."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ CONFIG = {
 
 @pytest.fixture
 def path(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A path of parameters, of a server that is named by the environment as for the AWS command line."""
+    """Return an unused path of parameters, on the server that is set in the environment."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
-    named = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **named}.items():
+    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **variables}.items():
         monkeypatch.setenv(name, value)
     return f"/lakeward/{next(NUMBERS)}"
 
 
-def put(name: str, said: str | Mapping[str, Any], kind: str = "String") -> None:
-    text = said if isinstance(said, str) else json.dumps(said)
+def put(name: str, content: str | Mapping[str, Any], kind: str = "String") -> None:
+    text = content if isinstance(content, str) else json.dumps(content)
     boto3.Session().client("ssm").put_parameter(Name=name, Value=text, Type=kind, Overwrite=True)
 
 
@@ -108,7 +108,7 @@ def test_a_published_pipeline_without_buckets_has_its_tables(path: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "own", "said"),
+    ("name", "content", "expected"),
     [
         ("a.b", {"domain": "sports"}, "lacks the key 'primaryKey'"),
         ("a.b", {"primaryKey": "id"}, "lacks the key 'domain'"),
@@ -122,11 +122,11 @@ def test_a_published_pipeline_without_buckets_has_its_tables(path: str) -> None:
         ("a.b.c", {"primaryKey": "id", "domain": "x"}, "Write it as schema.table"),
     ],
 )
-def test_an_invalid_published_table_breaks_only_itself(name: str, own: object, said: str) -> None:
+def test_an_invalid_published_table_breaks_only_itself(name: str, content: object, expected: str) -> None:
     fine = {"primaryKey": "id", "domain": "sports"}
-    broken, whole = read_tables(json.dumps({name: own, "c.d": fine}), "the place")
+    broken, whole = read_tables(json.dumps({name: content, "c.d": fine}), "the place")
     assert (broken.table, broken.origin) == (name, f"the place, {name}")
-    assert said in str(broken.error)
+    assert expected in str(broken.error)
     assert (whole.table, whole.keys, whole.error) == ("sports.d", {"key": ["id"], "reads": "c.d"}, None)
 
 
@@ -151,9 +151,9 @@ def test_two_published_tables_of_one_name_in_the_lake_are_both_broken(path: str)
 
 def test_invalid_published_buckets_are_an_error() -> None:
     buckets = [{"rawBucket": ""}, {"stageS3BucketName": "s3://stage/x"}]
-    for said in ({**CONFIG, "rawBuckets": "a"}, {"rawBucket": 1}, [], *({**CONFIG, **one} for one in buckets)):
+    for content in ({**CONFIG, "rawBuckets": "a"}, {"rawBucket": 1}, [], *({**CONFIG, **one} for one in buckets)):
         with pytest.raises(ConfigError, match="the place"):
-            read_pipeline(json.dumps(said), "the place")
+            read_pipeline(json.dumps(content), "the place")
 
 
 def test_a_pipeline_is_opened_by_its_address_and_a_broken_parameter_fails_its_table(
@@ -179,9 +179,9 @@ def test_a_missing_parameter_is_an_error(path: str, tmp_path: Path) -> None:
 
 
 def test_a_pipeline_goes_on_without_its_last_parameter_and_warns(path: str, tmp_path: Path) -> None:
-    own = '[tables."shop.lines"]\nkey = ["id"]\n'
+    lines = '[tables."shop.lines"]\nkey = ["id"]\n'
     stores = f"[settings]\nstores = [{{ kind='ssm', name='{path}', form='tables' }}]\n"
-    file = str(write(tmp_path, MEMORY, stores, own))
+    file = str(write(tmp_path, MEMORY, stores, lines))
     put(f"{path}/shop.orders", 'key = ["id"]')
     assert [*map(str, open_settings(file).tables)] == ["shop.lines", "shop.orders"]
     boto3.Session().client("ssm").delete_parameter(Name=f"{path}/shop.orders")

@@ -1,4 +1,4 @@
-"""What DynamoDB refuses, and how it is reached, in words of what to do."""
+"""Error messages of DynamoDB, and the options of leases and ledgers in it."""
 
 from __future__ import annotations
 
@@ -96,29 +96,29 @@ def test_a_table_with_another_key_is_no_table_of_a_ledger(dynamodb: DynamoDb) ->
 
 
 def test_a_table_without_the_index_is_no_table_of_a_ledger() -> None:
-    """moto calls that something else."""
-    said = {"Code": "ValidationException", "Message": "The table does not have the specified index: by_state"}
+    """moto answers with another message than DynamoDB."""
+    details = {"Code": "ValidationException", "Message": "The table does not have the specified index: by_state"}
     with (
         pytest.raises(ConfigError, match="is no table of a ledger") as raised,
         explain_dynamodb_errors("the table", LEDGER),
     ):
-        raise ClientError({"Error": said}, "Query")
+        raise ClientError({"Error": details}, "Query")
     assert "by_state" in str(raised.value.todo)
 
 
 def test_a_missing_boto3_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_clients, "find_spec", lambda _name: None)
     for build in (build_lease, build_ledger):
-        with pytest.raises(SetupError, match="boto3 is not installed") as failed:
+        with pytest.raises(SetupError, match="boto3 is not installed") as raised:
             build({"table": "leases"}, Runtime(lambda: None))
-        assert "lakeward[dynamodb]" in str(failed.value.todo)
+        assert "lakeward[dynamodb]" in str(raised.value.todo)
 
 
 def test_a_missing_region_is_an_error(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION")
-    with pytest.raises(ConfigError, match="DynamoDB cannot be reached") as failed:
+    with pytest.raises(ConfigError, match="DynamoDB cannot be reached") as raised:
         build_lease({"table": "leases"}, Runtime(lambda: None))
-    assert "region" in str(failed.value.found)
+    assert "region" in str(raised.value.found)
 
 
 # Settings.
@@ -131,17 +131,17 @@ def test_the_options_of_a_lease_are_read(dynamodb: DynamoDb) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         ({}, "lacks the key 'table'"),
         ({"table": "leases", "tll": "5m"}, "has no key 'tll'"),
         *(({"table": "leases", "ttl": ttl}, "a duration from") for ttl in ("9s", "2h", "5", "1d", "-5s")),
     ],
 )
-def test_invalid_options_of_a_lease_are_refused(options: dict[str, str], said: str) -> None:
+def test_invalid_options_of_a_lease_are_refused(options: dict[str, str], expected: str) -> None:
     with pytest.raises(LakewardError, match="the settings are not right") as raised:
         build_lease(options, Runtime(lambda: None))
-    assert said in str(raised.value.found)
+    assert expected in str(raised.value.found)
     assert "[lease" in str(raised.value.found)
 
 
@@ -152,10 +152,10 @@ def test_the_options_of_a_ledger_are_read(dynamodb: DynamoDb) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [({}, "[ledger] lacks the key 'table'"), ({"table": "ledgers", "ttl": "5m"}, "[ledger] has no key 'ttl'")],
 )
-def test_invalid_options_of_a_ledger_are_refused(options: dict[str, str], said: str) -> None:
+def test_invalid_options_of_a_ledger_are_refused(options: dict[str, str], expected: str) -> None:
     with pytest.raises(LakewardError, match="the settings are not right") as raised:
         build_ledger({**options, "state": "state"}, Runtime(lambda: None))
-    assert said in str(raised.value.found)
+    assert expected in str(raised.value.found)

@@ -1,4 +1,4 @@
-"""What S3 says, in words: what a network cuts off may be whole the next time."""
+"""Error messages of S3."""
 
 from __future__ import annotations
 

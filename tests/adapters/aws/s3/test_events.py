@@ -1,4 +1,4 @@
-"""Messages of S3, in the forms in which they arrive: those of `events/` are as AWS documents them."""
+"""Messages about objects in S3, in each of their forms; the examples in `events/` are those of AWS."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ OBJECTS: Final[Mapping[str, tuple[str, ...] | None]] = {
     "sns_put": ("s3://amzn-s3-demo-bucket/red flower.jpg",),
     "sns_test_event": (),
 }
-"""What each example tells of; None where its form is not one of an event."""
+"""The content of each example; None if it is not an event."""
 
 
 @pytest.mark.parametrize("file", sorted(EVENTS.glob("*.json")), ids=lambda file: file.stem)
@@ -57,8 +57,8 @@ def test_event_names_may_have_the_prefix_s3() -> None:
 
 
 def test_a_message_may_name_a_table_also_through_sns() -> None:
-    own = json.dumps({"table": "shop.orders"})
-    for text in (own, json.dumps({"Type": "Notification", "Message": own})):
+    message = json.dumps({"table": "shop.orders"})
+    for text in (message, json.dumps({"Type": "Notification", "Message": message})):
         assert read_message(text) == MessageContent(tables=("shop.orders",))
 
 

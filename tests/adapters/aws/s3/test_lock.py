@@ -1,4 +1,4 @@
-"""A lock that is an object: one has it at a time, a crash holds it for a term, and who was overtaken is told."""
+"""The lock in a bucket: it has one owner at a time, and after a crash it is held for one more term."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.adapters.aws.s3.lock import LockLostError, LockTakenError, ObjectL
 
 @dataclass
 class Clock:
-    """A clock that goes on where somebody waits."""
+    """A clock that advances only by waiting."""
 
     seconds: float = 0.0
 
@@ -28,9 +28,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(locks.time, "sleep", found.sleep)
-    return found
+    clock = Clock()
+    monkeypatch.setattr(locks.time, "sleep", clock.sleep)
+    return clock
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ def test_a_process_that_lost_the_lock_gets_an_error_and_does_not_free_it(url: st
 def test_a_write_whose_response_was_lost_counts_as_successful(
     s3: Buckets, url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S3 wrote it, the answer did not arrive, and the request that follows finds it changed."""
+    """S3 wrote the object, the response was lost, and the repeated request finds the object changed."""
     one = lock(url, clock, "one")
     put = one._put
     monkeypatch.setattr(ObjectLock, "_put", lambda _lock, body: put(body) and None)

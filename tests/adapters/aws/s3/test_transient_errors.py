@@ -1,4 +1,4 @@
-"""What may be over soon, told from what will not be, whoever asked S3."""
+"""Transient errors of S3, in the errors of each client."""
 
 from __future__ import annotations
 

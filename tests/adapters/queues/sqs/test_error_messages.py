@@ -1,4 +1,4 @@
-"""What SQS refuses, and how it is reached, in words of what to do."""
+"""Error messages of SQS, and the options of its queue."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queues of SQS: the laws of the kit, what S3 writes, dead letters, and what is asked."""
+"""Queues of SQS: their laws, messages of S3, dead letters, and the requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def of(notices: Sequence[Notice], table: str) -> list[Notice]:
     return [notice for notice in notices if notice.table == table]
 
 
-# What S3 writes.
+# Messages of S3.
 
 
 def test_an_object_belongs_to_the_tables_that_read_its_place(sqs: Sqs) -> None:
@@ -88,8 +88,8 @@ def test_a_message_of_an_unconfigured_table_is_of_no_table(sqs: Sqs) -> None:
     sqs.ring("shop.other")
     with capture_logs() as logs:
         assert sqs.open().receive() == []
-    found = [(entry["event"], entry["log_level"], entry["example"]) for entry in logs]
-    assert found == [("messages of no table", "warning", "shop.other")]
+    warnings = [(entry["event"], entry["log_level"], entry["example"]) for entry in logs]
+    assert warnings == [("messages of no table", "warning", "shop.other")]
 
 
 def test_names_of_tables_are_compared_without_case(sqs: Sqs) -> None:
@@ -110,7 +110,7 @@ def test_messages_of_unknown_form_stay_for_the_redrive_policy_with_one_warning(s
     assert (sqs.texts(sqs.url), sorted(sqs.texts(sqs.dead))) == ([], ["Hello", "{}"])
 
 
-# One message that tells of several tables.
+# A message for several tables.
 
 
 @pytest.fixture
@@ -210,7 +210,7 @@ def test_a_message_that_another_process_received_is_no_error(fifo: Sqs) -> None:
     assert quick.receive() == []
 
 
-# What is asked, and answers that fail.
+# Requests, and responses with errors.
 
 
 def test_messages_are_hidden_again_after_half_of_their_time(sqs: Sqs) -> None:
@@ -228,7 +228,7 @@ def test_messages_are_hidden_again_after_half_of_their_time(sqs: Sqs) -> None:
 
 
 class Failing:
-    """A client whose next answers of an operation are others."""
+    """A client whose operation gives these responses first."""
 
     def __init__(self, client: Any, operation: str, answers: Sequence[Callable[[Any], Any]]) -> None:
         self.client, self.operation, self.answers = client, operation, [*answers]
@@ -251,7 +251,7 @@ def failing(sqs: Sqs, operation: str, *answers: Callable[[Any], Any]) -> SqsQueu
 
 
 def fails(*numbers: int, sender: bool = False) -> Callable[[Any], Any]:
-    """Return an answer that says of entries that they failed."""
+    """Return a response in which entries failed."""
     code = "ReceiptHandleIsInvalid" if sender else "InternalError"
     return lambda _: {"Failed": [{"Id": str(one), "SenderFault": sender, "Code": code} for one in numbers]}
 

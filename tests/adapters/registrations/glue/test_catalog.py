@@ -1,4 +1,4 @@
-"""Tables in the Glue Data Catalog: an entry is what its table is, and readers find the table by it."""
+"""Entries of tables in the Glue Data Catalog: they describe their tables, and readers find the tables by them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def delta(glue: Glue) -> DeltaLake:
 def write(
     glue: Glue, place: str, folder: Path, fields: Sequence[Field], rows: Mapping[str, Sequence[Any]], **how: Any
 ) -> None:
-    """Write a table on the disk, and deliver its files: delta-rs, which locks Python, would wait for moto here."""
+    """Write a table on the disk, and upload its files: delta-rs blocks Python, so moto could not answer it."""
     schema = Schema([*fields])
     made = DeltaTable.create(str(folder / "made"), schema, **how)
     write_deltalake(made, pa.table(dict(rows), pa.schema(schema.to_arrow())), mode="append")
@@ -113,8 +113,8 @@ def test_a_delta_table_is_read_by_its_entry(glue: Glue, tmp_path: Path) -> None:
     }
     place = entry["StorageDescriptor"]["SerdeInfo"]["Parameters"]["path"]
     assert place == entry["StorageDescriptor"]["Location"]
-    found = DeltaTable(place, storage_options=dict(lake.places.options or {}))
-    assert found.to_pyarrow_table().sort_by("Id").to_pydict() == {"Id": [1, 2], "state": ["new", "old"]}
+    delta_table = DeltaTable(place, storage_options=dict(lake.places.options or {}))
+    assert delta_table.to_pyarrow_table().sort_by("Id").to_pydict() == {"Id": [1, 2], "state": ["new", "old"]}
 
 
 def test_a_missing_table_and_a_quarantine_are_described(glue: Glue) -> None:
@@ -141,9 +141,9 @@ def hudi(glue: Glue, rows: Mapping[str, Sequence[Mapping[str, Any]]], **how: Any
     lake = HudiLake(HudiOptions(warehouse=f"s3://{glue.bucket}/lake"), {}, Runtime(lambda: None))
     place = lake.places.of(TABLE)
     write_table(lambda name, content: glue.s3.put(f"{place}/{name}", content), FIELDS, rows, **how)
-    found = lake.describe(TABLE)
-    assert found is not None
-    return found
+    description = lake.describe(TABLE)
+    assert description is not None
+    return description
 
 
 ROWS = {
@@ -170,8 +170,8 @@ def test_a_hudi_table_is_read_by_its_entry(glue: Glue) -> None:
     options = {"aws_endpoint": glue.s3.endpoint, "aws_allow_http": "true", "aws_region": "eu-central-1"}
     place = storage["SerdeInfo"]["Parameters"]["path"]
     read = HudiTableBuilder.from_base_uri(place).with_storage_options(options).build().read()
-    found = pa.Table.from_batches([pa.record_batch(batch) for batch in read]).select(["id", "State"])
-    assert sorted(found.to_pylist(), key=lambda row: row["id"]) == [
+    rows = pa.Table.from_batches([pa.record_batch(batch) for batch in read]).select(["id", "State"])
+    assert sorted(rows.to_pylist(), key=lambda row: row["id"]) == [
         {"id": 1, "State": "new"},
         {"id": 2, "State": "a/b"},
     ]
@@ -187,27 +187,27 @@ def test_partitions_of_several_columns_are_found_on_a_disk(tmp_path: Path) -> No
 
     rows = {f"State={state}/id={id_}": [{"id": id_, "State": state, "total": 1}] for id_, state in enumerate("ab")}
     write_table(put, FIELDS, rows, "State:simple,id:simple")
-    found = lake.describe(TABLE)
-    assert found is not None
-    assert found.partitions is not None
-    assert [one.values for one in found.partitions] == [("a", "0"), ("b", "1")]
-    assert found.partitions[1].location == f"{folder}/State=b/id=1"
-    assert found.partition_by == ("State", "id")
+    description = lake.describe(TABLE)
+    assert description is not None
+    assert description.partitions is not None
+    assert [partition.values for partition in description.partitions] == [("a", "0"), ("b", "1")]
+    assert description.partitions[1].location == f"{folder}/State=b/id=1"
+    assert description.partition_by == ("State", "id")
 
 
 def test_the_entry_of_a_hudi_table_has_the_case_of_its_columns_for_spark(glue: Glue) -> None:
     table = hudi(glue, ROWS, partition_by="State", kind="MERGE_ON_READ")
     many = [DescribedColumn(name=f"column_{number}", type=parse_type("string")) for number in range(100)]
     entry = entry_of(replace(table, columns=(*table.columns, *many)))
-    said = entry.parameters
-    text = "".join(said[f"spark.sql.sources.schema.part.{part}"] for part in range(2))
+    parameters = entry.parameters
+    text = "".join(parameters[f"spark.sql.sources.schema.part.{part}"] for part in range(2))
     fields = Schema.from_json(text).fields
-    assert ([one.name for one in fields[-2:]], said["spark.sql.sources.schema.numParts"]) == (
+    assert ([one.name for one in fields[-2:]], parameters["spark.sql.sources.schema.numParts"]) == (
         ["column_99", "State"],
         "2",
     )
     assert {one.name: one.metadata for one in fields}["id"] == {"comment": "the key"}
-    of_partitions = [said[f"spark.sql.sources.schema.{name}"] for name in ("numPartCols", "partCol.0")]
+    of_partitions = [parameters[f"spark.sql.sources.schema.{name}"] for name in ("numPartCols", "partCol.0")]
     assert of_partitions == ["1", "State"]
     assert str(entry.storage["InputFormat"]).endswith(".realtime.HoodieParquetRealtimeInputFormat")
 
@@ -235,9 +235,9 @@ def test_partition_entries_are_created_deleted_and_updated(glue: Glue) -> None:
     catalog.register(later)
     assert len(glue.changes) == 5
     pages = glue.client.get_paginator("get_partitions").paginate(DatabaseName="shop", TableName="orders")
-    found = [one for page in pages for one in page["Partitions"]]
-    assert len(found) == 131
-    assert {one["StorageDescriptor"]["Columns"][-1]["Name"] for one in found} == {"more"}
+    partitions = [partition for page in pages for partition in page["Partitions"]]
+    assert len(partitions) == 131
+    assert {partition["StorageDescriptor"]["Columns"][-1]["Name"] for partition in partitions} == {"more"}
 
 
 @pytest.mark.parametrize(
@@ -269,9 +269,9 @@ def test_tables_that_glue_does_not_allow_are_refused_before_anything_is_written(
 def test_long_comments_are_one_line_and_end_in_an_ellipsis(glue: Glue) -> None:
     column = DescribedColumn(name="x", type=parse_type("int"), comment="a\tb\n" + "c" * 300)
     glue.catalog().register(described(glue, columns=(column,)))
-    found = glue.find(("shop", "orders"))
-    assert found is not None
-    assert found.columns == [("x", "a b " + "c" * 250 + "…")]
+    entry = glue.find(("shop", "orders"))
+    assert entry is not None
+    assert entry.columns == [("x", "a b " + "c" * 250 + "…")]
 
 
 def test_a_table_is_logged_as_registered_only_if_its_entry_or_a_partition_was_written(glue: Glue) -> None:
@@ -341,9 +341,9 @@ def test_entries_follow_a_moved_warehouse_with_a_warning(glue: Glue) -> None:
     (warning,) = [line for line in logged if line["log_level"] == "warning"]
     assert warning["table"] == "shop.orders in the Glue Data Catalog"
     assert (warning["before"], warning["now"]) == (table.location, f"s3://{glue.bucket}/other/shop/orders")
-    found = glue.find(("shop", "orders"))
-    assert found is not None
-    assert found.location == f"s3://{glue.bucket}/other/shop/orders"
+    entry = glue.find(("shop", "orders"))
+    assert entry is not None
+    assert entry.location == f"s3://{glue.bucket}/other/shop/orders"
 
 
 def test_an_entry_keeps_no_parameters_of_the_earlier_format(glue: Glue) -> None:
@@ -371,7 +371,7 @@ def test_the_client_has_the_region_of_the_settings(glue: Glue) -> None:
 
 
 def refused(glue: Glue, code: str, status: int = 400) -> LakewardError:
-    """Return what is said where Glue refuses to tell of a table."""
+    """Return the error of a registration if Glue answers a read with an error code."""
     catalog = glue.catalog()
     with Stubber(catalog.client) as stub:
         stub.add_client_error("get_table", code, "of a test", status)
@@ -412,7 +412,7 @@ def test_a_database_that_another_process_creates_at_once_is_no_error(
     assert glue.find(("shop", "orders")) is not None
 
 
-# Whatever becomes of the columns, the entry has those of the table.
+# The entry follows the columns of its table.
 
 
 TYPES = ("integer", "long", "string", "double", "decimal(12,2)", "timestamp", "date")
@@ -423,7 +423,7 @@ HISTORIES = st.lists(
 
 
 def follow(glue: Glue, folder: Path, history: Sequence[Sequence[tuple[str, str, str | None]]]) -> None:
-    """Let a Delta table have columns after columns, and register each."""
+    """Register a Delta table after each change of its columns."""
     name = TableName("shop", f"orders_{next(NUMBERS)}")
     places, catalog = Places("lake", "{schema}", folder), glue.catalog()
     for columns in history:
@@ -433,9 +433,9 @@ def follow(glue: Glue, folder: Path, history: Sequence[Sequence[tuple[str, str, 
         assert table is not None
         in_s3 = replace(table, location=f"s3://{glue.bucket}{table.location}")
         catalog.register(in_s3)
-        found = glue.find(name)
-        assert found is not None
-        assert found.columns == [(column.lower(), comment or "") for column, _, comment in columns]
+        entry = glue.find(name)
+        assert entry is not None
+        assert entry.columns == [(column.lower(), comment or "") for column, _, comment in columns]
         types = [column["Type"] for column in glue.entry(*name)["StorageDescriptor"]["Columns"]]
         assert types == [{"integer": "int", "long": "bigint"}.get(type_, type_) for _, type_, _ in columns]
 

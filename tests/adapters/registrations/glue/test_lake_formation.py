@@ -1,4 +1,4 @@
-"""Tags and grants of Lake Formation: what moto plays of it, and else the exact calls."""
+"""Tags and grants of Lake Formation, with the parts that moto simulates and else with the exact requests."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ DATABASE = {"Database": {"Name": "shop"}}
 
 @pytest.fixture
 def client(glue: Glue) -> Any:
-    """Return a client of a Lake Formation that keeps grants; of tags moto knows no table that has none."""
+    """Return a client of Lake Formation; moto stores grants, and no tags of tables."""
     return boto3.Session().client("lakeformation")
 
 
 def access(client: Any, **options: Any) -> LakeFormation:
-    found = LakeFormation(AccessOptions.model_validate(options))
-    found.__dict__["client"] = client
-    return found
+    formation = LakeFormation(AccessOptions.model_validate(options))
+    formation.__dict__["client"] = client
+    return formation
 
 
 def changes(client: Any) -> list[str]:
-    """Return the operations that change something, from now on."""
-    found: list[str] = []
+    """Return a list to which each later operation that changes something is added."""
+    operations: list[str] = []
 
     def note(model: Any, **_: Any) -> None:
         if not model.name.startswith(("Get", "List")):
-            found.append(model.name)
+            operations.append(model.name)
 
     client.meta.events.register("after-call.lakeformation", note)
-    return found
+    return operations
 
 
 @pytest.fixture(autouse=True)
@@ -73,12 +73,12 @@ def tags(**values: str) -> list[dict[str, Any]]:
 
 
 def expect_tags(
-    stub: Stubber, resource: dict[str, Any], there: dict[str, Any], missing: list[tuple[dict[str, Any], Any]]
+    stub: Stubber, resource: dict[str, Any], response: dict[str, Any], missing: list[tuple[dict[str, Any], Any]]
 ) -> None:
-    """Expect that the tags of a resource are asked for, and that these are added to it or to its columns."""
-    stub.add_response("get_resource_lf_tags", there, {"Resource": resource, "ShowAssignedLFTags": True})
-    for place, wanted in missing:
-        stub.add_response("add_lf_tags_to_resource", {}, {"Resource": place, "LFTags": wanted})
+    """Expect a request for the tags of a resource, and requests that add tags to it or to its columns."""
+    stub.add_response("get_resource_lf_tags", response, {"Resource": resource, "ShowAssignedLFTags": True})
+    for place, place_tags in missing:
+        stub.add_response("add_lf_tags_to_resource", {}, {"Resource": place, "LFTags": place_tags})
 
 
 OF_ALL: dict[str, Any] = {"database_tags": {"domain": "sales"}, "lf_tags": {"domain": "sales", "pii": "yes"}}
@@ -91,13 +91,13 @@ def test_missing_tags_are_set(client: Any) -> None:
         expect_tags(stub, DATABASE, {}, [(DATABASE, tags(domain="sales"))])
         expect_tags(stub, WHOLE, {}, [(WHOLE, tags(domain="sales", pii="no"))])
         expect_tags(stub, WHOLE, {}, [(EMAIL, tags(pii="yes"))])
-        found = access(client, **OF_ALL, tables={"shop.orders": OF_ORDERS})
-        found.apply(TABLE, ("shop", "orders"))
+        formation = access(client, **OF_ALL, tables={"shop.orders": OF_ORDERS})
+        formation.apply(TABLE, ("shop", "orders"))
         stub.assert_no_pending_responses()
         expect_tags(stub, WHOLE, {"LFTagsOnTable": tags(pii="yes", domain="sales")}, [(WHOLE, tags(pii="no"))])
         others = [{"Name": "id", "LFTags": tags(pii="yes")}, {"Name": "email", "LFTags": tags(pii="no")}]
         expect_tags(stub, WHOLE, {"LFTagsOnColumns": others}, [(EMAIL, tags(pii="yes"))])
-        found.apply(TABLE, ("shop", "orders"))
+        formation.apply(TABLE, ("shop", "orders"))
         stub.assert_no_pending_responses()
 
 
@@ -118,11 +118,11 @@ def test_missing_grants_are_made(glue: Glue, client: Any) -> None:
     listed = permissions(client)
     assert len(listed) == 2
     assert (DATABASE, ["DESCRIBE"], []) in listed
-    (found,) = [sorted(granted) for resource, granted, _ in listed if resource == WHOLE]
-    assert found == ["DESCRIBE", "SELECT"]
-    done = changes(client)
+    (table_permissions,) = [sorted(names) for resource, names, _ in listed if resource == WHOLE]
+    assert table_permissions == ["DESCRIBE", "SELECT"]
+    operations = changes(client)
     access(client, **options).apply(TABLE, ("shop", "orders"))
-    assert done == []
+    assert operations == []
 
 
 def test_tags_and_grants_are_logged_only_if_some_were_added(glue: Glue, client: Any) -> None:
@@ -152,9 +152,9 @@ def test_applying_tags_returns_whether_one_was_added(client: Any) -> None:
         stub.assert_no_pending_responses()
 
 
-def listed(*found: dict[str, Any]) -> dict[str, Any]:
+def listed(*entries: dict[str, Any]) -> dict[str, Any]:
     principal = {"DataLakePrincipalIdentifier": ANALYST}
-    return {"PrincipalResourcePermissions": [{"Principal": principal, **one} for one in found]}
+    return {"PrincipalResourcePermissions": [{"Principal": principal, **entry} for entry in entries]}
 
 
 def of_columns(**columns: Any) -> dict[str, Any]:
@@ -232,29 +232,29 @@ def test_a_grant_that_is_not_grantable_yet_is_made_again(client: Any) -> None:
 
 
 def test_the_catalog_of_another_account_is_in_each_request(client: Any) -> None:
-    found = LakeFormation(AccessOptions(lf_tags={"pii": "no"}), catalog_id="210987654321")
-    found.__dict__["client"] = client
+    formation = LakeFormation(AccessOptions(lf_tags={"pii": "no"}), catalog_id="210987654321")
+    formation.__dict__["client"] = client
     resource = {"Table": {**WHOLE["Table"], "CatalogId": "210987654321"}}
     with Stubber(client) as stub:
         own = {"Resource": resource, "CatalogId": "210987654321"}
         stub.add_response("get_resource_lf_tags", {}, {**own, "ShowAssignedLFTags": True})
         tag = {"CatalogId": "210987654321", "TagKey": "pii", "TagValues": ["no"]}
         stub.add_response("add_lf_tags_to_resource", {}, {**own, "LFTags": [tag]})
-        found.apply(TABLE, ("shop", "orders"))
+        formation.apply(TABLE, ("shop", "orders"))
         stub.assert_no_pending_responses()
 
 
 def test_settings_for_all_tables_do_not_apply_to_a_quarantine(client: Any) -> None:
-    kept = replace(TABLE, name="orders__quarantine", is_raw=True)
+    quarantine = replace(TABLE, name="orders__quarantine", is_raw=True)
     grants = [{"principal": ANALYST, "permissions": ["SELECT"]}]
     options: dict[str, Any] = {"lf_tags": {"pii": "no"}, "grants": grants}
     with Stubber(client):
-        access(client, **options).apply(kept, ("shop", "orders__quarantine"))
+        access(client, **options).apply(quarantine, ("shop", "orders__quarantine"))
     own = {"shop.orders__quarantine": {"grants": grants}}
     with Stubber(client) as stub:
         stub.add_response("list_permissions", listed())
         stub.add_response("grant_permissions", {})
-        access(client, **options, tables=own).apply(kept, ("shop", "orders__quarantine"))
+        access(client, **options, tables=own).apply(quarantine, ("shop", "orders__quarantine"))
         stub.assert_no_pending_responses()
 
 
@@ -270,7 +270,7 @@ def test_a_missing_tag_is_an_error(client: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "words"),
+    ("code", "kind", "expected"),
     [
         ("AccessDeniedException", ConfigError, "may not be written"),
         ("EntityNotFoundException", ConfigError, "does not exist"),
@@ -278,12 +278,12 @@ def test_a_missing_tag_is_an_error(client: Any) -> None:
         ("ConcurrentModificationException", StoreUnreachable, "cannot be written now"),
     ],
 )
-def test_errors_of_lake_formation_are_translated(client: Any, code: str, kind: type, words: str) -> None:
+def test_errors_of_lake_formation_are_translated(client: Any, code: str, kind: type, expected: str) -> None:
     with Stubber(client) as stub:
         stub.add_client_error("get_resource_lf_tags", code, "of a test")
         with pytest.raises(kind) as raised:
             access(client, lf_tags={"pii": "no"}).apply(TABLE, ("shop", "orders"))
-    assert words in str(raised.value)
+    assert expected in str(raised.value)
 
 
 def test_unknown_columns_and_tables_are_refused(client: Any) -> None:
@@ -293,9 +293,9 @@ def test_unknown_columns_and_tables_are_refused(client: Any) -> None:
                 access(client, tables={"shop.orders": own}).apply(TABLE, ("shop", "orders"))
         with pytest.raises(ConfigError, match="has no column 'mail'"):
             access(client, grants=[_grant(all_but=["mail"])]).apply(TABLE, ("shop", "orders"))
-    found = access(client, tables={"shop.orders__quarantine": {}, "shop.oders": {}})
+    formation = access(client, tables={"shop.orders__quarantine": {}, "shop.oders": {}})
     with pytest.raises(ConfigError) as raised:
-        GlueCatalog("shop", access=found).check([("shop", "orders")])
+        GlueCatalog("shop", access=formation).check([("shop", "orders")])
     assert "shop.oders" in str(raised.value)
     assert "shop.orders" in str(raised.value.todo)
 
