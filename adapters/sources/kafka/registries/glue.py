@@ -104,7 +104,7 @@ def _refused_error(reason: str) -> ConfigError:
     return ConfigError(
         "the Glue Schema Registry cannot be asked",
         found=reason,
-        todo=f"It takes the permission glue:GetSchemaVersion and a region, as AWS_DEFAULT_REGION. "
+        todo="It takes the permission glue:GetSchemaVersion and a region, as AWS_DEFAULT_REGION. "
         f"{CREDENTIALS_HINT}",
     )
 
