@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from botocore.exceptions import (
     BotoCoreError,
@@ -18,51 +18,59 @@ from botocore.exceptions import (
     ResponseStreamingError,
     UnauthorizedSSOTokenError,
 )
-from botocore.exceptions import ConnectionError as NotConnected
+from botocore.exceptions import ConnectionError as BotoConnectionError
 
 from lakeward.core.errors import ConfigError
 
-AS_WHOM: Final = (
-    "Credentials come from where the AWS command line has them: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
-    "AWS_PROFILE, or the role of the machine."
+CREDENTIALS_HINT: Final = (
+    "Credentials are those of the AWS command line: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, AWS_PROFILE, "
+    "or the role of the machine."
 )
-LACKS_CREDENTIALS: Final = (
+_MISSING_CREDENTIALS: Final = (
     NoCredentialsError,
     PartialCredentialsError,
     CredentialRetrievalError,
     ProfileNotFound,
     UnauthorizedSSOTokenError,
 )
-CUT_OFF: Final = (NotConnected, HTTPClientError, ResponseStreamingError, IncompleteReadError)
+CONNECTION_ERRORS: Final = (BotoConnectionError, HTTPClientError, ResponseStreamingError, IncompleteReadError)
+"""The errors of a request to which no complete response came."""
 
 
 @contextmanager
-def explaining_errors(
-    what: str, page: str, refused: Callable[[str, ClientError], Exception], later: Callable[[str, str], Exception]
+def explain_client_errors(
+    what: str,
+    page: str,
+    response_error: Callable[[str, ClientError], Exception],
+    connection_error: Callable[[str, str], Exception],
 ) -> Iterator[None]:
-    """Translate errors of a service; `what` names the requested object, `page` the documentation.
+    """Translate errors of a client of AWS; `what` names the requested object, `page` the documentation.
 
-    `refused` returns the error for a response with an error code. `later` returns the error for a connection
-    failure, which may be transient, and gets its text. Raises these, and ConfigError for missing credentials,
-    region or profile.
+    `response_error` makes the error for a response with an error code. `connection_error` makes the error for a
+    connection failure, which may be transient; its second argument is the text of the failure. Raises these, and
+    ConfigError for missing credentials, region or profile.
     """
     try:
         yield
-    except CUT_OFF as error:
-        raise later(what, str(error)) from error
+    except CONNECTION_ERRORS as error:
+        raise connection_error(what, str(error)) from error
     except ClientError as error:
-        raise refused(what, error) from error
-    except LACKS_CREDENTIALS as error:
+        raise response_error(what, error) from error
+    except _MISSING_CREDENTIALS as error:
         raise ConfigError(
-            f"{what} cannot be reached: there are no credentials", found=str(error), todo=f"{AS_WHOM} See {page}."
+            f"{what} cannot be reached: there are no credentials",
+            found=str(error),
+            todo=f"Give credentials as {page} says. {CREDENTIALS_HINT}",
         ) from error
     except BotoCoreError as error:
         raise ConfigError(
-            f"{what} cannot be reached", found=str(error), todo=f"{page} says what is needed."
+            f"{what} cannot be reached",
+            found=str(error),
+            todo=f"Correct the configuration of AWS: {page} lists what is needed.",
         ) from error
 
 
-INVALID_CREDENTIALS: Final = frozenset(
+INVALID_CREDENTIALS_CODES: Final = frozenset(
     {
         "ExpiredToken",
         "ExpiredTokenException",
@@ -71,9 +79,11 @@ INVALID_CREDENTIALS: Final = frozenset(
         "InvalidClientTokenId",
         "InvalidSecurity",
         "InvalidSignatureException",
+        "InvalidToken",
         "MissingAuthenticationToken",
         "MissingAuthenticationTokenException",
         "SignatureDoesNotMatch",
+        "TokenRefreshRequired",
         "UnrecognizedClientException",
     }
 )
@@ -81,11 +91,12 @@ INVALID_CREDENTIALS: Final = frozenset(
 
 
 def invalid_credentials(what: str, found: str) -> ConfigError:
-    """Return the error for credentials that a service does not accept."""
+    """Return the error for credentials that a service does not accept; `found` is its response."""
     return ConfigError(
         f"{what}: the credentials are not valid",
         found=found,
-        todo=f"{AS_WHOM} They are refused, too, where the clock of this machine is more than five minutes off.",
+        todo=f"Replace the credentials, or set the clock of this machine if it is more than five minutes off. "
+        f"{CREDENTIALS_HINT}",
     )
 
 
@@ -94,13 +105,21 @@ def access_denied(what: str, found: str, error: ClientError, page: str) -> Confi
     return ConfigError(
         f"{what}: access is denied",
         found=f"{found} ({error.operation_name})",
-        todo=f"{page} lists the permissions that are needed. Are these the right credentials?",
+        todo=f"Grant the permissions that {page} lists, or use other credentials.",
     )
 
 
-def answer_of(error: ClientError) -> tuple[str, str, int]:
-    """Return the error code of a response, the code with the message, and the HTTP status."""
-    response: Any = error.response
-    answer = response.get("Error", {})
-    status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
-    return str(answer.get("Code", "")), f"{answer.get('Code')}: {answer.get('Message')}", status
+class ErrorResponse(NamedTuple):
+    """A response with an error: its code, the code with the message, and the HTTP status (0: unknown)."""
+
+    code: str
+    text: str
+    status: int
+
+    @classmethod
+    def of(cls, error: ClientError) -> ErrorResponse:
+        """Return the response that a client raised as an error."""
+        response: Any = error.response
+        details = response.get("Error", {})
+        status = int(response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        return cls(str(details.get("Code", "")), f"{details.get('Code')}: {details.get('Message')}", status)

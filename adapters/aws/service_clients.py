@@ -12,18 +12,21 @@ from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUn
 if TYPE_CHECKING:
     from botocore.exceptions import ClientError
 
-_PATIENCE: Final = 10
+_CONNECT_TIMEOUT: Final = 10
 """Seconds in which a connection must be established."""
 
-_GONE: Final = (
+_ATTEMPTS: Final = 3
+"""How often a request is sent in all, by a client with a read timeout."""
+
+_NOT_FOUND_CODES: Final = (
     "EntityNotFoundException",
     "NotFound",
     "ParameterNotFound",
     "ParameterVersionNotFound",
     "ResourceNotFoundException",
 )
-_DENIED: Final = ("AccessDeniedException", "AccessDenied", "AuthorizationError")
-_LATER: Final = (
+_DENIED_CODES: Final = ("AccessDeniedException", "AccessDenied", "AuthorizationError")
+_TRANSIENT_CODES: Final = (
     "ConcurrentModificationException",
     "InternalError",
     "InternalServiceError",
@@ -35,61 +38,83 @@ _LATER: Final = (
 )
 
 
-def client_of(service: str, region: str | None = None) -> Any:
-    """Return a client of a service in this region, or in the configured one.
+def require_boto3(user: str, extra: str) -> None:
+    """Raise SetupError if boto3 is not installed; `user` needs it, and `extra` of lakeward brings it."""
+    if find_spec("boto3") is None:
+        raise SetupError(f"boto3 is not installed, and {user} needs it", todo=f"pip install 'lakeward[{extra}]'")
 
-    Call it within `translate_errors`, which explains what is missing.
+
+def create_client(
+    service: str,
+    region: str | None = None,
+    *,
+    endpoint: str | None = None,
+    connect_timeout: float = _CONNECT_TIMEOUT,
+    read_timeout: float | None = None,
+) -> Any:
+    """Return a client of a service; without `region` and `endpoint` (a URL) these are the configured ones.
+
+    The timeouts are in seconds. With a `read_timeout` a request is sent at most three times; without one, the
+    defaults of botocore apply. Call it in a context that translates errors, such as `explain_errors`: it raises
+    errors of botocore for a missing region or profile.
     """
     import boto3  # noqa: PLC0415  # boto3 is optional
     from botocore.config import Config  # noqa: PLC0415
 
-    config = Config(connect_timeout=_PATIENCE, user_agent_extra="lakeward")
-    return boto3.Session().client(service, region_name=region, config=config)
+    limits: dict[str, Any] = {"connect_timeout": connect_timeout}
+    if read_timeout is not None:
+        retries = {"mode": "standard", "total_max_attempts": _ATTEMPTS}
+        limits |= {"read_timeout": read_timeout, "retries": retries}
+    config = Config(user_agent_extra="lakeward", **limits)
+    return boto3.Session().client(service, region_name=region, endpoint_url=endpoint, config=config)
 
 
 @contextmanager
-def translate_errors(what: str, page: str, done: Literal["read", "written", "told"] = "read") -> Iterator[None]:
-    """Translate errors of reading, writing or notifying `what`; `page` lists the permissions.
+def explain_errors(
+    what: str, page: str, action: Literal["read", "written", "published to"] = "read"
+) -> Iterator[None]:
+    """Translate errors of an `action` on `what`; `page` lists the permissions.
 
-    Raises ConfigError if it does not exist or access is denied, StoreUnreachable for transient errors, and
+    Raises ConfigError if `what` does not exist or access is denied, StoreUnreachable for transient errors, and
     SetupError without boto3.
     """
-    if find_spec("boto3") is None:
-        raise SetupError("boto3 is not installed, and AWS needs it", todo="pip install 'lakeward[s3]'")
-    from lakeward.adapters.aws.error_messages import explaining_errors  # noqa: PLC0415  # it imports boto3
+    require_boto3("AWS", "s3")
+    from lakeward.adapters.aws.error_messages import explain_client_errors  # noqa: PLC0415  # it imports boto3
 
-    def refused(what: str, error: ClientError) -> LakewardError:
-        return _refused(what, error, page, done)
+    def response_error(what: str, error: ClientError) -> LakewardError:
+        return _response_error(what, error, page, action)
 
-    def unreachable(what: str, found: str) -> LakewardError:
-        return _unreachable(what, found, done)
+    def connection_error(what: str, found: str) -> LakewardError:
+        return _transient_error(what, found, action)
 
-    with explaining_errors(what, page, refused, unreachable):
+    with explain_client_errors(what, page, response_error, connection_error):
         yield
 
 
-def _refused(what: str, error: ClientError, page: str, done: str) -> LakewardError:
-    from lakeward.adapters.aws.error_messages import answer_of  # noqa: PLC0415  # it imports boto3
+def _response_error(what: str, error: ClientError, page: str, action: str) -> LakewardError:
+    from lakeward.adapters.aws.error_messages import ErrorResponse  # noqa: PLC0415  # it imports boto3
 
-    code, message, status = answer_of(error)
-    found = f"AWS says {message}"
-    if code in _GONE:
+    code, text, status = ErrorResponse.of(error)
+    found = f"AWS says {text}"
+    if code in _NOT_FOUND_CODES:
         return ConfigError(
-            f"{what} is not there",
+            f"{what} does not exist",
             found=found,
-            todo="Correct its name, or the region (AWS_DEFAULT_REGION).",
+            todo="Create it, or correct its name or the region (AWS_DEFAULT_REGION).",
         )
-    if code in _DENIED:
+    if code in _DENIED_CODES:
         found = f"{found} ({error.operation_name})"
-        return ConfigError(f"{what} may not be {done}", found=found, todo=f"{page} has the permissions.")
-    if code in _LATER or status >= 500:
-        return _unreachable(what, found, done)
-    return ConfigError(f"{what} cannot be {done}", found=found, todo=f"See {page}.")
+        todo = f"Grant the permissions that {page} lists."
+        return ConfigError(f"{what} may not be {action}", found=found, todo=todo)
+    if code in _TRANSIENT_CODES or status >= 500:
+        return _transient_error(what, found, action)
+    return ConfigError(f"{what} cannot be {action}", found=found, todo=f"Correct what AWS names; see {page}.")
 
 
-def _unreachable(what: str, found: str, done: str) -> StoreUnreachable:
-    return StoreUnreachable(
-        f"{what} cannot be {done} now",
-        found=found,
-        todo="Nothing is lost: run again. If that goes on: is the network there, and AWS_DEFAULT_REGION right?",
-    )
+def _transient_error(what: str, found: str, action: str) -> StoreUnreachable:
+    return StoreUnreachable(f"{what} cannot be {action} now", found=found, todo=retry_advice("AWS_DEFAULT_REGION"))
+
+
+def retry_advice(setting: str) -> str:
+    """Return what to do about a transient error; `setting` decides which server is reached."""
+    return f"Nothing is lost: run again. If it persists, check the network and {setting}."

@@ -1,1 +1,1 @@
-"""Adapters of the port `Lease`, which keeps two processes from running one pipeline at the same time."""
+"""Adapters of the port `Lease`, which lets one process at a time run a pipeline."""

@@ -1,1 +1,1 @@
-"""Adapters of the port `Ledger`: what is known of the objects of a source."""
+"""Adapters of the port `Ledger`: the record of the objects of a source."""

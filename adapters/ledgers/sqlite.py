@@ -1,7 +1,7 @@
-"""The ledger in a SQLite file next to the lock: one row for each object.
+"""The ledger in a SQLite file in the folder `state`: one row for each object.
 
-It may be deleted at any time. A run that finds none rebuilds it from the batch records of the tables; only what is
-kept nowhere else is lost.
+The file may be deleted at any time. The next run rebuilds it from the batch records of the tables. Only facts that
+are stored nowhere else are lost (docs/reference/ledger.md).
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ from lakeward.plugins.options import validated
 FILE: Final = "ledger.db"
 
 _VERSION: Final = 5
-_READABLE: Final = 2
+_OLDEST_READABLE: Final = 2
 """The oldest version that is read unchanged; the next write upgrades it."""
-_PATIENCE: Final = 30.0
+
+_LOCK_TIMEOUT: Final = 30.0
 """Seconds to wait for another writing thread."""
 
 _SCHEMA: Final = """
@@ -49,20 +50,29 @@ CREATE TABLE checked (of TEXT NOT NULL, name TEXT NOT NULL, modified INTEGER NOT
 CREATE TABLE alarms (of TEXT NOT NULL, code TEXT NOT NULL, what TEXT, found TEXT, todo TEXT);
 CREATE TABLE acked (of TEXT NOT NULL, code TEXT NOT NULL, about TEXT NOT NULL);
 """
-_SINCE: Final = {
+_UPGRADES: Final = {
     2: "CREATE TABLE awaited (of TEXT PRIMARY KEY, load TEXT NOT NULL)",
     3: "CREATE TABLE failures (of TEXT PRIMARY KEY, failure TEXT NOT NULL)",
     4: "CREATE TABLE verdicts (of TEXT PRIMARY KEY, verdict TEXT NOT NULL)",
     5: "CREATE TABLE sent (of TEXT PRIMARY KEY, sent TEXT NOT NULL)",
 }
+"""The statement that upgrades a file to each version from the one before."""
 
 _TABLES: Final = (
-    "objects", "tables", "checked", "alarms", "acked", "awaited", "failures", "verdicts", "sent",
+    "objects",
+    "tables",
+    "checked",
+    "alarms",
+    "acked",
+    "awaited",
+    "failures",
+    "verdicts",
+    "sent",
 )
 
 _COLUMNS: Final = "name, place, size, modified, etag, state, first_seen, batch, rows, least, greatest"
 
-_PUT: Final = f"""
+_PUT_OBJECT: Final = f"""
 INSERT INTO objects (of, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (of, name) DO UPDATE SET
     place = excluded.place, size = excluded.size, modified = excluded.modified, etag = excluded.etag,
@@ -72,13 +82,16 @@ ON CONFLICT (of, name) DO UPDATE SET
 
 
 class LedgerOptions(BaseModel):
-    """What objects became, in a SQLite file in the folder `state`; it has no keys of its own."""
+    """The state of all objects, in a SQLite file in the folder `state`; it has no keys of its own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class SqliteLedger:
-    """The ledger of a pipeline. Each call has its own connection, so threads may share it."""
+    """The ledger of a pipeline in a file. Each call has its own connection, so threads may share the ledger.
+
+    All methods raise TableError if the file cannot be used.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -88,20 +101,20 @@ class SqliteLedger:
         with self._reading() as db:
             if db is None:
                 return Account()
-            found = db.execute("SELECT listed, batch FROM tables WHERE of = ?", (table,)).fetchone()
-            listed, batch = found or (None, 0)
+            row = db.execute("SELECT listed, batch FROM tables WHERE of = ?", (table,)).fetchone()
+            listed, batch = row or (None, 0)
             acked: dict[str, set[str]] = defaultdict(set)
             for code, about in db.execute("SELECT code, about FROM acked WHERE of = ?", (table,)):
                 acked[code].add(about)
-            waiting = (record.object for record in _objects(db, table, (ObjectState.SEEN,)))
+            waiting = {record.object.name: record.object for record in _objects(db, table, (ObjectState.SEEN,))}
             version = self._version_of(db)
-            raised = db.execute("SELECT code, what, found, todo FROM alarms WHERE of = ? ORDER BY rowid", (table,))
+            alarms = db.execute("SELECT code, what, found, todo FROM alarms WHERE of = ? ORDER BY rowid", (table,))
             return Account(
-                waiting={item.name: item for item in waiting},
+                waiting=waiting,
                 checked=dict(db.execute("SELECT name, modified FROM checked WHERE of = ?", (table,)).fetchall()),
                 listed=listed,
                 batch=batch,
-                alarms=tuple(Alarm(*parts) for parts in raised),
+                alarms=tuple(Alarm(*parts) for parts in alarms),
                 acknowledged={code: frozenset(about) for code, about in acked.items()},
                 awaited=_awaited(db, table),
                 failure=_failure(db, table) if version >= 3 else None,
@@ -122,22 +135,14 @@ class SqliteLedger:
         with self._writing() as db:
             if notes.replaces_all:
                 for name in _TABLES:
-                    db.execute(f"DELETE FROM {name} WHERE of = ?", (table,))  # our own names
+                    db.execute(f"DELETE FROM {name} WHERE of = ?", (table,))
             db.execute("INSERT INTO tables (of) VALUES (?) ON CONFLICT DO NOTHING", (table,))
-            db.executemany(_PUT, (_row(table, record) for record in notes.records))
-            for state, names in notes.states.items():
-                allowed = sorted(one.value for one in states_before(state))
-                marks = ", ".join("?" * len(allowed))
-                db.executemany(
-                    f"UPDATE objects SET state = ? WHERE of = ? AND name = ? AND state IN ({marks})",
-                    ((state.value, table, name, *allowed) for name in names),
-                )
+            db.executemany(_PUT_OBJECT, (_row(table, record) for record in notes.records))
+            _write_states(db, table, notes)
             put = "INSERT INTO checked VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET modified = excluded.modified"
             db.executemany(put, ((table, name, modified) for name, modified in notes.checked.items()))
-            _write_table(db, table, notes)
-            if notes.sent is not None:
-                content = json.dumps([asdict(one) for one in notes.sent])
-                db.execute("INSERT OR REPLACE INTO sent VALUES (?, ?)", (table, content))
+            _write_account(db, table, notes)
+            _write_alarms(db, table, notes)
 
     @contextmanager
     def _reading(self) -> Iterator[sqlite3.Connection | None]:
@@ -145,7 +150,7 @@ class SqliteLedger:
             yield None
             return
         with self._translating_errors(), closing(self._connect()) as db:
-            if self._version_of(db) < _READABLE:  # about to be created or upgraded
+            if self._version_of(db) < _OLDEST_READABLE:  # about to be created or upgraded
                 yield None
                 return
             yield db
@@ -159,15 +164,15 @@ class SqliteLedger:
                 version = self._version_of(db)
                 for statement in _SCHEMA.split(";") if version == 0 else ():
                     db.execute(statement)
-                for since, statement in _SINCE.items():
-                    if version < since:
+                for upgraded_version, statement in _UPGRADES.items():
+                    if version < upgraded_version:
                         db.execute(statement)
-                        db.execute(f"PRAGMA user_version = {since}")
+                        db.execute(f"PRAGMA user_version = {upgraded_version}")
                 yield db
                 db.execute("COMMIT")
 
     def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self.file, timeout=_PATIENCE, isolation_level=None)
+        db = sqlite3.connect(self.file, timeout=_LOCK_TIMEOUT, isolation_level=None)
         db.execute("PRAGMA synchronous = NORMAL")
         return db
 
@@ -188,12 +193,23 @@ class SqliteLedger:
         return TableError(
             f"the ledger {self.file} cannot be used",
             found=found,
-            todo="Grant permission, make room, or delete the file: the tables do without it, and the next run "
-            "makes it anew. Only what it alone knew is lost (docs/reference/ledger.md).",
+            todo="Grant permission, make room, or delete the file: the next run creates it again. Only facts "
+            "that are stored nowhere else are lost (docs/reference/ledger.md).",
         )
 
 
-def _write_table(db: sqlite3.Connection, table: str, notes: Notes) -> None:
+def _write_states(db: sqlite3.Connection, table: str, notes: Notes) -> None:
+    """Write the states of objects, where the transition from the stored state is allowed."""
+    for state, names in notes.states.items():
+        allowed = sorted(earlier.value for earlier in states_before(state))
+        placeholders = ", ".join("?" * len(allowed))
+        db.executemany(
+            f"UPDATE objects SET state = ? WHERE of = ? AND name = ? AND state IN ({placeholders})",
+            ((state.value, table, name, *allowed) for name in names),
+        )
+
+
+def _write_account(db: sqlite3.Connection, table: str, notes: Notes) -> None:
     if notes.listed is not None:
         db.execute("UPDATE tables SET listed = ? WHERE of = ?", (notes.listed, table))
     if notes.batch is not None:
@@ -209,49 +225,60 @@ def _write_table(db: sqlite3.Connection, table: str, notes: Notes) -> None:
     if notes.verdict is not None:
         content = json.dumps(notes.verdict.to_document())
         db.execute("INSERT OR REPLACE INTO verdicts VALUES (?, ?)", (table, content))
+    if notes.sent is not None:
+        content = json.dumps([asdict(entry) for entry in notes.sent])
+        db.execute("INSERT OR REPLACE INTO sent VALUES (?, ?)", (table, content))
+
+
+def _write_alarms(db: sqlite3.Connection, table: str, notes: Notes) -> None:
     if notes.alarms is not None:
         db.execute("DELETE FROM alarms WHERE of = ?", (table,))
         rows = ((table, alarm.code, alarm.what, alarm.found, alarm.todo) for alarm in notes.alarms)
         db.executemany("INSERT INTO alarms VALUES (?, ?, ?, ?, ?)", rows)
     if notes.acknowledged is not None:
         db.execute("DELETE FROM acked WHERE of = ?", (table,))
-        listed = ((table, code, one) for code, about in notes.acknowledged.items() for one in sorted(about))
-        db.executemany("INSERT INTO acked VALUES (?, ?, ?)", listed)
+        subjects = (
+            (table, code, subject) for code, about in notes.acknowledged.items() for subject in sorted(about)
+        )
+        db.executemany("INSERT INTO acked VALUES (?, ?, ?)", subjects)
+
+
+def _document(db: sqlite3.Connection, query: str, table: str) -> Any:
+    """Return the JSON value that a query returns for a table; None if there is no row."""
+    row = db.execute(query, (table,)).fetchone()
+    return None if row is None else json.loads(row[0])
 
 
 def _awaited(db: sqlite3.Connection, table: str) -> AwaitedLoad | None:
-    found = db.execute("SELECT load FROM awaited WHERE of = ?", (table,)).fetchone()
-    if found is None:
-        return None
-    content = json.loads(found[0])
-    return AwaitedLoad(**{**content, "lacking": tuple(content["lacking"])})
+    content = _document(db, "SELECT load FROM awaited WHERE of = ?", table)
+    return None if content is None else AwaitedLoad(**{**content, "lacking": tuple(content["lacking"])})
 
 
 def _failure(db: sqlite3.Connection, table: str) -> Failure | None:
-    found = db.execute("SELECT failure FROM failures WHERE of = ?", (table,)).fetchone()
-    return None if found is None else Failure(**json.loads(found[0]))
+    content = _document(db, "SELECT failure FROM failures WHERE of = ?", table)
+    return None if content is None else Failure(**content)
 
 
 def _verdict(db: sqlite3.Connection, table: str) -> SourceVerdict | None:
-    found = db.execute("SELECT verdict FROM verdicts WHERE of = ?", (table,)).fetchone()
-    return None if found is None else SourceVerdict.of_document(json.loads(found[0]))
+    content = _document(db, "SELECT verdict FROM verdicts WHERE of = ?", table)
+    return None if content is None else SourceVerdict.of_document(content)
 
 
 def _sent(db: sqlite3.Connection, table: str) -> tuple[SentEntry, ...]:
-    found = db.execute("SELECT sent FROM sent WHERE of = ?", (table,)).fetchone()
-    return () if found is None else tuple(SentEntry(**one) for one in json.loads(found[0]))
+    entries = _document(db, "SELECT sent FROM sent WHERE of = ?", table)
+    return tuple(SentEntry(**entry) for entry in entries or ())
 
 
 def _objects(
     db: sqlite3.Connection, table: str, states: tuple[ObjectState, ...], names: Collection[str] | None = None
 ) -> Iterator[ObjectRecord]:
-    wanted = f" AND state IN ({', '.join('?' * len(states))})" if states else ""
-    named = "" if names is None else " AND name IN (SELECT value FROM json_each(?))"
-    found = db.execute(
-        f"SELECT {_COLUMNS} FROM objects WHERE of = ?{wanted}{named} ORDER BY place, name",  # our own names
+    state_condition = f" AND state IN ({', '.join('?' * len(states))})" if states else ""
+    name_condition = "" if names is None else " AND name IN (SELECT value FROM json_each(?))"
+    cursor = db.execute(
+        f"SELECT {_COLUMNS} FROM objects WHERE of = ?{state_condition}{name_condition} ORDER BY place, name",
         (table, *(state.value for state in states), *([] if names is None else [json.dumps([*names])])),
     )
-    for name, place, size, modified, etag, state, first_seen, batch, rows, least, greatest in found:
+    for name, place, size, modified, etag, state, first_seen, batch, rows, least, greatest in cursor:
         yield ObjectRecord(
             object=SourceObject(name, place, size, modified, etag),
             state=ObjectState(state),
@@ -265,9 +292,9 @@ def _objects(
 
 def _row(table: str, record: ObjectRecord) -> tuple[Any, ...]:
     item = record.object
-    bounds = [None if place is None else json.dumps(place) for place in (record.least, record.greatest)]
-    known = (record.state.value, record.first_seen, record.batch, record.rows, *bounds)
-    return (table, item.name, item.order, item.size, item.modified, item.etag, *known)
+    bounds = [None if position is None else json.dumps(position) for position in (record.least, record.greatest)]
+    progress = (record.state.value, record.first_seen, record.batch, record.rows, *bounds)
+    return (table, item.name, item.order, item.size, item.modified, item.etag, *progress)
 
 
 def _position(text: str | None) -> Position | None:
@@ -276,8 +303,8 @@ def _position(text: str | None) -> Position | None:
 
 def build(options: Options, runtime: Runtime) -> SqliteLedger:
     """Build the ledger; the first write creates its file."""
-    own: Mapping[str, Any] = {name: value for name, value in options.items() if name != "state"}
-    validated(LedgerOptions, own, str(runtime.file), within="ledger")
+    ledger_options: Mapping[str, Any] = {name: value for name, value in options.items() if name != "state"}
+    validated(LedgerOptions, ledger_options, str(runtime.file), within="ledger")
     return SqliteLedger(Path(options["state"]) / FILE)
 
 

@@ -1,1 +1,1 @@
-"""Metrics of a run for monitoring: CloudWatch reads them from the log, Prometheus by HTTP."""
+"""Metrics of a run for monitoring: CloudWatch reads them from the log, Prometheus requests them by HTTP."""

@@ -1,7 +1,7 @@
 """Metrics for Prometheus: its text format, and an HTTP server with the newest values.
 
-The format is written here because it needs only a line for each value. The library `prometheus_client` would have
-to be installed, and packed into jobs, for a registry of metrics that already are plain values.
+The format is written without the library `prometheus_client`, which would have to be installed and packed into
+jobs: it is one line for each value.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from lakeward.core.reporting.figures import METRICS, Number, PipelineFigures
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 PATH: Final = "/metrics"
 
-_PATIENCE: Final = 10
+_REQUEST_TIMEOUT: Final = 10
 """Seconds in which a client must send its request."""
-_OF_ITSELF: Final = {"seconds": "work_seconds"}
-"""Names of metrics that are not clear without their context, and their names here."""
+
+_OTHER_NAMES: Final = {"seconds": "work_seconds"}
+"""Metrics that need another name in Prometheus, where names have no context."""
 
 
 def prometheus_text(figures: PipelineFigures) -> str:
@@ -31,44 +32,45 @@ def prometheus_text(figures: PipelineFigures) -> str:
 
 
 def _lines(figures: PipelineFigures) -> Iterator[str]:
-    of_pipeline = {"pipeline": figures.pipeline}
-    own: Iterable[tuple[str, str, Number | None]] = (
+    labels = {"pipeline": figures.pipeline}
+    pipeline_metrics: Iterable[tuple[str, str, Number | None]] = (
         ("run_seconds", "Seconds since the run began.", figures.seconds),
         ("tables_waiting", "Tables that wait for their turn.", figures.waiting),
     )
-    for name, words, value in own:
-        yield from _family(f"lakeward_{name}", "gauge", words, [(of_pipeline, value)])
+    for name, help_text, value in pipeline_metrics:
+        yield from _family(f"lakeward_{name}", "gauge", help_text, [(labels, value)])
     for metric in METRICS:
-        name = f"lakeward_{_OF_ITSELF.get(metric.name, metric.name)}" + "_total" * (metric.kind == "counter")
-        samples = [({**of_pipeline, "table": table.table}, metric.of(table)) for table in figures.tables]
+        name = f"lakeward_{_OTHER_NAMES.get(metric.name, metric.name)}" + "_total" * (metric.kind == "counter")
+        samples = [({**labels, "table": table.table}, metric.of(table)) for table in figures.tables]
         yield from _family(name, metric.kind, metric.words, samples)
 
 
 def _family(
-    name: str, kind: str, words: str, samples: Iterable[tuple[Mapping[str, str], Number | None]]
+    name: str, kind: str, help_text: str, samples: Iterable[tuple[Mapping[str, str], Number | None]]
 ) -> Iterator[str]:
-    """Yield the description of a metric, and its known values."""
-    yield f"# HELP {name} {words}"
+    """Yield the lines of a metric: its description, and a line for each known value with its labels."""
+    yield f"# HELP {name} {help_text}"
     yield f"# TYPE {name} {kind}"
     for labels, value in samples:
         if value is not None:
-            named = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
-            yield f"{name}{{{named}}} {value}"
+            label_text = ",".join(f'{label}="{_escape(text)}"' for label, text in labels.items())
+            yield f"{name}{{{label_text}}} {value}"
 
 
-def _escaped(text: str) -> str:
-    r"""Return a label value, escaped.
+def _escape(text: str) -> str:
+    r"""Escape a label value.
 
-    >>> print(_escaped('a"b\\c\nd'))
+    >>> print(_escape('a"b\\c\nd'))
     a\"b\\c\nd
     """
     return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
 
 
 class MetricsServer:
-    """Serves the newest `figures` at `/metrics` in the context, in threads of its own. The server only reads.
+    """An HTTP server that shows the newest `figures` at `/metrics` while its context lasts, in threads of its own.
 
-    Port 0 is any free port. Raises SetupError if the address cannot be used.
+    The server answers only GET and HEAD. Port 0 is any free port. Raises SetupError if address and port cannot be
+    used.
     """
 
     def __init__(self, address: str, port: int, figures: PipelineFigures) -> None:
@@ -77,10 +79,10 @@ class MetricsServer:
             self._server = _server_of(self, address, port)
         except (OSError, OverflowError) as error:
             raise SetupError(
-                f"metrics cannot be shown at {address}, port {port}",
+                f"metrics cannot be served at {address}, port {port}",
                 found=getattr(error, "strerror", None) or str(error),
-                todo="Does another process have that port? Take another one with --metrics, or another `address` "
-                "under [metrics].",
+                todo="Set another port with --metrics, or another `address` under [metrics]. Another process "
+                "may use the port.",
             ) from error
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.1,), name="metrics", daemon=True)
 
@@ -98,7 +100,7 @@ class MetricsServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        """Stop to answer, and free the port."""
+        """Stop answering requests, and free the port."""
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
@@ -106,30 +108,31 @@ class MetricsServer:
 
 def _server_of(metrics: MetricsServer, address: str, port: int) -> ThreadingHTTPServer:
     class Handler(BaseHTTPRequestHandler):
-        server_version, sys_version, timeout = "lakeward", "", _PATIENCE
+        server_version, sys_version, timeout = "lakeward", "", _REQUEST_TIMEOUT
 
         def do_GET(self) -> None:
             """Answer with the newest figures."""
-            is_there = self.path.partition("?")[0] == PATH
-            body = prometheus_text(metrics.figures).encode() if is_there else f"It is {PATH}\n".encode()
-            self.send_response(200 if is_there else 404)
-            self.send_header("Content-Type", CONTENT_TYPE if is_there else "text/plain")
-            self.send_header("Content-Length", str(len(body)))
+            exists = self.path.partition("?")[0] == PATH
+            body = prometheus_text(metrics.figures) if exists else f"The metrics are at {PATH}\n"
+            content = body.encode()
+            self.send_response(200 if exists else 404)
+            self.send_header("Content-Type", CONTENT_TYPE if exists else "text/plain")
+            self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(body)
+                self.wfile.write(content)
 
         def do_HEAD(self) -> None:
-            """Answer without the figures themselves."""
+            """Answer with the headers only."""
             self.do_GET()
 
         def log_message(self, *_: object) -> None:
-            """Log nothing: metrics are read every few seconds."""
+            """Log nothing, since metrics are requested every few seconds."""
 
     class Server(ThreadingHTTPServer):
         address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
 
         def handle_error(self, *_: object) -> None:
-            """Log nothing if a client closes the connection early."""
+            """Log nothing, since a client may close the connection early."""
 
     return Server((address, port), Handler)

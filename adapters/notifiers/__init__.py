@@ -14,10 +14,10 @@ from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import NamedSecret, validated
 
 
-def _no_url(name: SecretName) -> SecretName:
-    """Refuse a URL: it would be read as a secret with the name `//…` of the kind `https`."""
+def _refuse_url(name: SecretName) -> SecretName:
+    """Refuse a URL, which looks like a secret with the name `//…` of the kind `https`."""
     if name.kind in ("http", "https"):
-        raise ValueError('the URL does not stand here: say where it is, as `{ env = "NAME" }`')
+        raise ValueError('must not be the URL itself: name the secret that has it, as `{ env = "NAME" }`')
     return name
 
 
@@ -28,7 +28,7 @@ class LogOptions(BaseModel):
 
 
 class SnsOptions(BaseModel):
-    """A topic of SNS: who subscribes to it gets mail, a message of a queue, or whatever else."""
+    """A topic of SNS, whose subscribers get mail, messages in a queue, or calls of a URL."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -37,26 +37,26 @@ class SnsOptions(BaseModel):
         description="The ARN of the topic, as `arn:aws:sns:eu-central-1:123456789012:data-team`.",
     )
     region: str | None = Field(
-        None, min_length=1, description="The region that is asked; without it the one that the ARN has."
+        None, min_length=1, description="The region of the server. The default is that of the ARN."
     )
     endpoint: str | None = Field(
         None,
         pattern=r"^https?://\S+$",
-        description="Where SNS is reached, where it is not that of AWS, or `AWS_ENDPOINT_URL_SNS`.",
+        description="The URL of the SNS server. The default is `AWS_ENDPOINT_URL_SNS`, or the server of AWS.",
     )
 
 
 class WebhookOptions(BaseModel):
-    """A URL that takes JSON by POST: a hook of Slack or Mattermost, or one of your own."""
+    """A URL that accepts JSON by POST: a webhook of Slack or Mattermost, or one of your own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    url: Annotated[NamedSecret, AfterValidator(_no_url)] = Field(
-        description='Where the URL is, as `{ env = "LAKEWARD_WEBHOOK" }`: who has it can write there, so the '
-        "settings never have it. It begins with https:// or http://."
+    url: Annotated[NamedSecret, AfterValidator(_refuse_url)] = Field(
+        description='The secret that has the URL, as `{ env = "LAKEWARD_WEBHOOK" }`: everybody who knows the '
+        "URL can post there, so the settings never have it. The URL begins with https:// or http://."
     )
     timeout: float = Field(
-        10.0, gt=0, le=60, strict=False, description="Seconds in which it must answer, at the most 60."
+        10.0, gt=0, le=60, strict=False, description="Seconds in which the server must answer, at most 60."
     )
 
 
@@ -75,7 +75,7 @@ def build_sns(options: Options, runtime: Runtime) -> Notifier:
 
 
 def build_webhook(options: Options, runtime: Runtime) -> Notifier:
-    """Build the notifier that posts; the URL is read with the first notice."""
+    """Build the notifier that posts to a URL; the URL is read for each notice."""
     settings = validated(WebhookOptions, options, str(runtime.file), within="notify")
     return Webhook(settings.url, runtime.secret, settings.timeout)
 

@@ -16,6 +16,6 @@ class LogNotifier:
     """Writes each notice as one line of the log."""
 
     def send(self, notice: RunNotice) -> None:
-        """Write a notice."""
+        """Write a notice, at the level `warning`."""
         document = notice.to_document()
         log.warning("notice", subject=document["subject"], entries=document["entries"], more=document["more"])

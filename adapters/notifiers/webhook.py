@@ -1,7 +1,7 @@
 """Post notices as JSON to a URL. The URL is a secret, so errors and log messages never show it.
 
-The standard library sends the request, since urllib3 logs the path of a URL with each attempt. Nothing is repeated
-here: a notice that was not accepted is sent by the next run, or the next check of a process that follows.
+The standard library sends the request, because urllib3 logs the path of a URL with each attempt. A request is not
+repeated: the next run, or the next check of a process that follows, sends a notice that was not accepted.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 from lakeward.core.reporting.notices import RunNotice
 from lakeward.core.settings.secrets import Secret, SecretName
 
-_LATER: Final = frozenset({HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS})
+_TRANSIENT_STATUSES: Final = frozenset(
+    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+)
 _PAGE: Final = "docs/reference/notices.md"
 
 
 class _NoRedirects(HTTPRedirectHandler):
-    """Follows no redirect: a POST would become a GET, and go to an address that nobody configured."""
+    """Follows no redirect: a POST would become a GET, to an address that is not configured."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
@@ -40,33 +42,34 @@ class _NoRedirects(HTTPRedirectHandler):
 class Webhook:
     """Posts each notice: `text` for people, as webhooks of chats expect it, and fields for programs.
 
-    Characters with a special meaning in Slack are escaped in `text`: `<!channel>` would notify everybody. `secret`
-    reads the `url` for each notice, since it may have been replaced. `timeout` is in seconds.
+    Characters with a special meaning in Slack are escaped in `text`: `<!channel>` would notify everybody. `url`
+    is the name of the secret with the URL, and `read_secret` reads it for each notice, since it may have been
+    replaced. `timeout` is in seconds.
     """
 
     url: SecretName
-    secret: Callable[[SecretName], Secret]
+    read_secret: Callable[[SecretName], Secret]
     timeout: float
 
     def send(self, notice: RunNotice) -> None:
-        """Post a notice; raises StoreUnreachable if nothing answers, ConfigError if it is refused."""
+        """Post a notice; raises StoreUnreachable if the server does not answer, ConfigError if it refuses."""
         body = json.dumps({"text": escape(notice.text, quote=False), **notice.to_document()}).encode()
         error = self._post(self._read_url(), body)
-        if error is not None:  # raised here, so that its context has no error that may show the URL
+        if error is not None:  # raised outside of `except`, so that it has no cause that may show the URL
             raise error
 
     def _read_url(self) -> str:
-        url = self.secret(self.url).reveal().decode("ascii", "replace").strip()
+        url = self.read_secret(self.url).reveal().decode("ascii", "replace").strip()
         if not _is_url(url):
             raise ConfigError(
-                f"{self._name} has no URL that can be asked",
-                todo="It must begin with https:// or http://, and have a host, and no blanks. It is not shown: it "
-                "is a secret.",
+                f"{self._name} has no valid URL",
+                todo="Store a URL that begins with https:// or http://, and has a host and no blanks. It is a "
+                "secret and not shown here.",
             )
         return url
 
     def _post(self, url: str, body: bytes) -> LakewardError | None:
-        """Post a body; return the error if that failed."""
+        """Post a body; return the error if this failed."""
         headers = {"Content-Type": "application/json", "User-Agent": "lakeward"}
         request = Request(url, body, headers, method="POST")  # noqa: S310  # the scheme was checked
         try:
@@ -74,31 +77,31 @@ class Webhook:
                 return None
         except HTTPError as error:
             error.close()
-            return self._refused(error.code)
+            return self._status_error(error.code)
         except URLError as error:
-            return self._unreachable(self._reason(error.reason))
+            return self._unreachable(self._describe(error.reason))
         except Exception as error:  # noqa: BLE001  # any error of the library may show the URL
-            return self._unreachable(self._reason(error))
+            return self._unreachable(self._describe(error))
 
-    def _refused(self, status: int) -> LakewardError:
-        known = {one.value: one.phrase for one in HTTPStatus}
-        found = f"it answers with {status} {known.get(status, '')}".rstrip()
-        if status in _LATER or status >= 500:
+    def _status_error(self, status: int) -> LakewardError:
+        phrases = {known.value: known.phrase for known in HTTPStatus}
+        found = f"it answers with {status} {phrases.get(status, '')}".rstrip()
+        if status in _TRANSIENT_STATUSES or status >= 500:
             return self._unreachable(found)
         return ConfigError(
             f"{self._name} refuses a notice",
             found=found,
-            todo=f"Was the hook removed or replaced? {_PAGE} shows what is posted.",
+            todo=f"If the webhook was removed or replaced, store its new URL. {_PAGE} shows what is posted.",
         )
 
     def _unreachable(self, found: str) -> StoreUnreachable:
         return StoreUnreachable(
             f"{self._name} cannot be reached",
             found=found,
-            todo="Nothing is lost: it is told again. If that goes on: is the URL right, and the network there?",
+            todo="Nothing is lost: the notice is sent again. If it persists, check the URL and the network.",
         )
 
-    def _reason(self, reason: BaseException | str) -> str:
+    def _describe(self, reason: BaseException | str) -> str:
         """Return why there was no response, in text that cannot contain the URL."""
         if isinstance(reason, TimeoutError):
             return f"no answer within {self.timeout:g} s"
@@ -117,7 +120,7 @@ def _is_url(text: str) -> bool:
     """Return True for an HTTP URL with a host and only characters that a request may have."""
     try:
         parts = urlsplit(text)
-        has_place = bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        has_server = bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         return False
-    return parts.scheme in ("http", "https") and has_place and re.fullmatch(r"[!-~]+", text) is not None
+    return parts.scheme in ("http", "https") and has_server and re.fullmatch(r"[!-~]+", text) is not None

@@ -1,1 +1,1 @@
-"""Adapters of the port `Queue`: which tables may have something new."""
+"""Adapters of the port `Queue`: lists of tables that may have something new."""

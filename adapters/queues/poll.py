@@ -1,4 +1,4 @@
-"""The queue of a pipeline without one: every table is checked each time."""
+"""The queue of a pipeline without [queue]: every table is checked each time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from lakeward.plugins import Options, Registry, Runtime, hookimpl
 
 
 class Poll:
-    """Returns a notice for every configured table; nothing needs to be acknowledged."""
+    """A queue that returns a notice for every configured table each time. Nothing needs to be acknowledged."""
 
     def __init__(self, tables: Sequence[str]) -> None:
         self.tables = tables
@@ -25,7 +25,7 @@ class Poll:
         """Do nothing: the next poll returns all tables again."""
 
     def extend(self, notices: Sequence[Notice]) -> None:
-        """Do nothing: no notice is hidden."""
+        """Do nothing: no notice is ever hidden."""
 
 
 def build(options: Options, runtime: Runtime) -> Poll:

@@ -1,4 +1,4 @@
-"""A queue in a SQLite file in the folder `state`. A trigger on the same machine inserts a row:
+"""A queue in a SQLite file in the folder `state`. A program on the same machine adds a notice by inserting a row:
 
 INSERT INTO notices (name) VALUES ('shop.orders')
 
@@ -18,9 +18,10 @@ from typing import Final
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
-from lakeward.adapters.queues.visibility import Visibility, seconds_of
+from lakeward.adapters.queues.visibility import Visibility
 from lakeward.core.errors import StoreUnreachable
 from lakeward.core.ports import Notice
+from lakeward.core.text.durations import seconds_of
 from lakeward.plugins import Options, Registry, Runtime, hookimpl
 from lakeward.plugins.options import validated
 
@@ -28,15 +29,17 @@ log = structlog.get_logger()
 
 FILE: Final = "queue.db"
 
-_PATIENCE: Final = 30.0
+_LOCK_TIMEOUT: Final = 30.0
 """Seconds to wait for another writing process."""
 
-_AT_ONCE: Final = 1000
+_MAX_RECEIVED: Final = 1000
 """The largest number of notices that one `receive` returns."""
 
-_PRIMARY: Final = 0xFF
-_DAMAGED: Final = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-"""Primary result codes of a file that is damaged, or has other tables than a queue: a retry does not help."""
+_PRIMARY_CODE: Final = 0xFF
+"""The bits of an extended result code that are its primary code (sqlite.org/rescode.html)."""
+
+_DAMAGED_CODES: Final = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+"""Primary result codes of a file that is damaged or has other tables than a queue; a retry does not help."""
 
 _SECOND: Final = 1_000_000
 _SCHEMA: Final = """
@@ -55,40 +58,42 @@ class SqliteQueueOptions(BaseModel):
 
     visibility: Visibility = Field(
         "5m",
-        description="How long a notice is hidden from others that a process received which crashed, from `1m` to "
-        "`12h`. One that lives hides it for as long as it works on the table.",
+        description="How long a received notice is hidden from other processes, from `1m` to `12h`. A process that "
+        "works on the table extends this time; after a crash the notice is shown again at its end.",
     )
     max_receives: PositiveInt = Field(
-        5, description="A notice that was received so often, and never done with, goes into `dead_letters`."
+        5,
+        description="A notice that was received this many times and never acknowledged is moved to the table "
+        "`dead_letters`.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class SqliteQueue:
-    """Notices in a file, each hidden for `hidden` microseconds of the clock `now` after it is received.
+    """Notices in a file, each hidden for `visibility` microseconds of the clock `now` after it is received.
 
     Each call has its own connection, so threads may share the queue.
     """
 
     file: Path
     now: Callable[[], int]
-    hidden: int
+    visibility: int
     max_receives: int
 
-    def ring(self, table: str) -> None:
+    def add(self, table: str) -> None:
         """Add a notice that a table may have something new."""
         with self._writing() as db:
             db.execute("INSERT INTO notices (name) VALUES (?)", (table,))
 
     def receive(self) -> Sequence[Notice]:
-        """Return the waiting notices, oldest first, and hide them."""
+        """Hide at most a thousand waiting notices, and return them, the oldest first."""
         with self._writing() as db:
             now = self.now()
             self._move_dead_letters(db, now)
-            waiting = "SELECT id, name FROM notices WHERE hidden_until <= ? ORDER BY id LIMIT ?"
-            rows = db.execute(waiting, (now, _AT_ONCE)).fetchall()
+            select = "SELECT id, name FROM notices WHERE hidden_until <= ? ORDER BY id LIMIT ?"
+            rows = db.execute(select, (now, _MAX_RECEIVED)).fetchall()
             hide = "UPDATE notices SET hidden_until = ?, receives = receives + 1 WHERE id = ?"
-            db.executemany(hide, ((now + self.hidden, number) for number, _ in rows))
+            db.executemany(hide, ((now + self.visibility, number) for number, _ in rows))
         return [Notice(name, str(number)) for number, name in rows]
 
     def acknowledge(self, notices: Sequence[Notice]) -> None:
@@ -102,7 +107,7 @@ class SqliteQueue:
 
     def extend(self, notices: Sequence[Notice]) -> None:
         """Hide notices again from now on."""
-        self._hide(notices, self.now() + self.hidden)
+        self._hide(notices, self.now() + self.visibility)
 
     def _hide(self, notices: Sequence[Notice], until: int) -> None:
         with self._writing() as db:
@@ -111,19 +116,23 @@ class SqliteQueue:
 
     def _move_dead_letters(self, db: sqlite3.Connection, now: int) -> None:
         """Move notices that were received too often to `dead_letters`."""
-        which = "hidden_until <= ? AND receives >= ?"
+        condition = "hidden_until <= ? AND receives >= ?"
         values = (now, self.max_receives)
-        names = [name for (name,) in db.execute(f"SELECT DISTINCT name FROM notices WHERE {which}", values)]
+        names = [name for (name,) in db.execute(f"SELECT DISTINCT name FROM notices WHERE {condition}", values)]
         if names:
-            db.execute(f"INSERT INTO dead_letters SELECT id, name, receives FROM notices WHERE {which}", values)
-            db.execute(f"DELETE FROM notices WHERE {which}", values)
-            log.warning("notices were received too often", tables=names, receives=self.max_receives)
+            db.execute(f"INSERT INTO dead_letters SELECT id, name, receives FROM notices WHERE {condition}", values)
+            db.execute(f"DELETE FROM notices WHERE {condition}", values)
+            log.warning(
+                "notices were moved to dead_letters: received too often and never acknowledged",
+                tables=names,
+                receives=self.max_receives,
+            )
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         try:
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            with closing(sqlite3.connect(self.file, timeout=_PATIENCE, isolation_level=None)) as db:
+            with closing(sqlite3.connect(self.file, timeout=_LOCK_TIMEOUT, isolation_level=None)) as db:
                 db.execute("BEGIN IMMEDIATE")
                 for statement in _SCHEMA.split(";"):
                     db.execute(statement)
@@ -133,30 +142,27 @@ class SqliteQueue:
             raise self._unusable(error) from error
 
     def _unusable(self, error: sqlite3.Error | OSError) -> StoreUnreachable:
-        """Return the error for the file. A queue only has hints, so its errors never stop a table."""
-        rest = (
-            "no change is lost with it, as all tables are looked at until there is one again "
-            "(docs/reference/queues.md)"
-        )
-        if getattr(error, "sqlite_errorcode", 0) & _PRIMARY in _DAMAGED:
+        """Return the error for a failure of the file; a queue has only hints, so its errors never stop a table."""
+        effect = "No change is lost, since all tables are checked without a queue (docs/reference/queues.md)."
+        if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _DAMAGED_CODES:
             return StoreUnreachable(
                 f"the queue {self.file} is damaged, or not a queue",
                 found=f"SQLite says: {error}",
-                todo=f"Delete the file: {rest}. The next run makes it anew.",
+                todo=f"Delete the file: the next run creates it again. {effect}",
             )
         return StoreUnreachable(
             f"the queue {self.file} cannot be used",
             found=str(error),
-            todo=f"Grant permission, make room, or delete the file: {rest}.",
+            todo=f"Grant permission, make room, or delete the file. {effect}",
         )
 
 
 def build(options: Options, runtime: Runtime) -> SqliteQueue:
-    """Build the queue; its file is created at the first use."""
-    own = {name: value for name, value in options.items() if name not in ("tables", "tables_at")}
-    settings = validated(SqliteQueueOptions, own, str(runtime.file), within="queue")
-    hidden = seconds_of(settings.visibility) * _SECOND
-    return SqliteQueue(runtime.state / FILE, runtime.now, hidden, settings.max_receives)
+    """Build the queue; its file is created at its first use."""
+    queue_options = {name: value for name, value in options.items() if name not in ("tables", "tables_at")}
+    settings = validated(SqliteQueueOptions, queue_options, str(runtime.file), within="queue")
+    visibility = seconds_of(settings.visibility) * _SECOND
+    return SqliteQueue(runtime.state / FILE, runtime.now, visibility, settings.max_receives)
 
 
 @hookimpl

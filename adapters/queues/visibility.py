@@ -1,33 +1,21 @@
-"""The setting for how long a queue hides received notices."""
+"""The setting `visibility`: the time for which a queue hides received notices."""
 
 from __future__ import annotations
 
-import re
+from functools import partial
 from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator
 
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600}
-LEAST: Final = 60
-"""The least number of seconds for which received notices are hidden."""
+from lakeward.core.text.durations import check_duration
 
-_MOST: Final = 12 * 3600
+LEAST: Final = "1m"
+"""The least visibility. It is several times the interval in which a process extends it."""
 
+_MOST: Final = "12h"
+"""The greatest visibility: the limit of SQS."""
 
-def seconds_of(visibility: str) -> int:
-    """Return a duration in seconds.
-
-    >>> seconds_of("5m")
-    300
-    """
-    return int(visibility[:-1]) * _UNITS[visibility[-1]]
-
-
-def _visibility(text: str) -> str:
-    if not re.fullmatch(r"\d{1,6}[smh]", text) or not LEAST <= seconds_of(text) <= _MOST:
-        raise ValueError('must be a duration from "1m" to "12h", as "5m"')
-    return text
-
-
-Visibility: TypeAlias = Annotated[str, AfterValidator(_visibility)]
-"""A duration such as `5m`. It is several times the interval in which notices in work are extended."""
+Visibility: TypeAlias = Annotated[
+    str, AfterValidator(partial(check_duration, least=LEAST, most=_MOST, example="5m"))
+]
+"""A duration such as `5m`."""

@@ -1,1 +1,1 @@
-"""Adapters of the port `Secrets`: places where secrets of the settings are kept."""
+"""Adapters of the port `Secrets`: places where the secrets that settings name are stored."""

@@ -20,7 +20,7 @@ class EnvironmentSecrets:
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     def read(self, name: str) -> Secret:
-        """Return the value of a variable; raises ConfigError if it is not set or empty."""
+        """Return the value of a variable; raises ConfigError if it is not set, or empty."""
         value = self.environment.get(name, "")
         if not value:
             raise ConfigError(
@@ -32,7 +32,7 @@ class EnvironmentSecrets:
 
 @dataclass(frozen=True, slots=True)
 class FileSecrets:
-    """Secrets in files, one in each; relative paths are below the folder `base`."""
+    """Secrets in files, each with one secret; relative paths start in the folder `base`."""
 
     base: Path
 
@@ -47,11 +47,11 @@ class FileSecrets:
             raise ConfigError(
                 f"the secret file:{name} cannot be read",
                 found=error.strerror,
-                todo="Name the file that has it, and nothing else.",
+                todo="Correct the path, or permit this user to read the file.",
             ) from error
         content = content.removesuffix(b"\n").removesuffix(b"\r")
         if not content:
-            raise ConfigError(f"the secret file:{name} is empty", todo="Write the secret into it.")
+            raise ConfigError(f"the secret file:{name} is empty", todo="Write the secret into the file.")
         return Secret(content)
 
 
@@ -61,7 +61,7 @@ def build_environment(options: Options, runtime: Runtime) -> Secrets:
 
 
 def build_files(options: Options, runtime: Runtime) -> Secrets:
-    """Build the reader of files; relative paths are relative to the settings file."""
+    """Build the reader of files; relative paths start in the folder of the settings file."""
     return FileSecrets(runtime.base)
 
 

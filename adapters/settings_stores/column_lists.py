@@ -1,4 +1,4 @@
-"""Column lists in the form of AWS tools: one text, separated by commas."""
+"""Column lists of other tools: one text, in which commas separate the columns."""
 
 from __future__ import annotations
 
@@ -14,25 +14,28 @@ _COMMA: Final = re.compile(r",(?![^(]*\))")
 def split_columns(text: str, origin: str) -> list[str]:
     """Return the columns, or transforms of columns, in a text; an empty text has none.
 
-    Raises ConfigError if a column has no name; `origin` is the place of the text in messages.
+    `origin` is the place of the text in messages. A comma at the end is ignored. Raises ConfigError if a column has
+    no name.
 
     >>> split_columns("bucket(16, id), region,", "a parameter")
     ['bucket(16, id)', 'region']
     """
-    listed = text.strip()
-    found = [part.strip() for part in _COMMA.split(listed.removesuffix(","))] if listed else []
-    if "" in found:
+    stripped = text.strip()
+    columns = [part.strip() for part in _COMMA.split(stripped.removesuffix(","))] if stripped else []
+    if "" in columns:
         raise ConfigError(
             f"{origin}: a column of the list has no name",
-            found=f"it is {text!r}",
-            todo="Separate columns by one comma each: `id,region`.",
+            found=f"the list is {text!r}",
+            todo="Write one comma between two columns: `id,region`.",
         )
-    return found
+    return columns
 
 
 def split_key(text: str, origin: str) -> list[str]:
-    """Return the columns of a key, at least one. Raises ConfigError as `split_columns` does."""
-    found = split_columns(text, origin)
-    if not found:
-        raise ConfigError(f"{origin}: the key has no column", todo="A table without a key leaves it out.")
-    return found
+    """Return the columns of a key. Raises ConfigError if there is none, and as `split_columns` does."""
+    columns = split_columns(text, origin)
+    if not columns:
+        raise ConfigError(
+            f"{origin}: the key has no column", todo="Name its columns, or remove it for a table without a key."
+        )
+    return columns

@@ -1,4 +1,4 @@
-"""Settings in a control table of DynamoDB: an item for each table, with the result of its last run."""
+"""Settings in a control table of DynamoDB: an item for each table, optionally with the result of its last run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lakeward.adapters.aws.service_clients import client_of, translate_errors
+from lakeward.adapters.aws.service_clients import create_client, explain_errors
 from lakeward.adapters.settings_stores.column_lists import split_columns, split_key
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.ports import SettingsStore, TableStatus
@@ -23,11 +23,13 @@ from lakeward.plugins.options import validated
 
 _PAGE: Final = "docs/how-to/aws/settings.md"
 _KEY: Final = "table"
-_LISTS: Final = {"record_key": "key", "partition_key": "partition_by"}
-_STATUS: Final = ("load_status", "job_status", "job_name", "last_run", "error")
+_LIST_ATTRIBUTES: Final = {"record_key": "key", "partition_key": "partition_by"}
+"""Attributes with a list of columns, and the settings that they are."""
+
+_STATUS_ATTRIBUTES: Final = ("load_status", "job_status", "job_name", "last_run", "error")
 """Attributes with the state of a table, not its settings."""
 
-_KNOWN: Final = (_KEY, "enabled", "settings", *_LISTS, *_STATUS)
+_ATTRIBUTES: Final = (_KEY, "enabled", "settings", *_LIST_ATTRIBUTES, *_STATUS_ATTRIBUTES)
 
 
 class DynamoDbStoreOptions(BaseModel):
@@ -38,38 +40,43 @@ class DynamoDbStoreOptions(BaseModel):
     name: str = Field(min_length=3, description="The name of the table; its partition key is `table`, a string.")
     write_back: bool = Field(
         False,
-        description="Whether the end of a run is written into the items of its tables: `load_status`, "
-        "`job_status`, `last_run`, and `error` in words.",
+        description="Whether a run writes its result into the items of its tables: `load_status`, `job_status`, "
+        "`last_run`, and the text of an `error`.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class ControlTable:
-    """A control table, which is read as a whole."""
+    """A control table of this name, which is read as a whole."""
 
     name: str
 
     def read(self) -> SettingsLayer:
-        """Return the settings in the items; other attributes of an item that is not enabled are ignored."""
-        with translate_errors(self.place, _PAGE):
-            items = [*_scan(client_of("dynamodb"), TableName=self.name, ConsistentRead=True)]
-        nameless = [item for item in items if not isinstance(item.get(_KEY), str)]
-        if nameless:
+        """Return the settings in the items. An item that is not enabled sets only `skip`.
+
+        Raises ConfigError if the control table does not exist, has another key or may not be read, and
+        StoreUnreachable if DynamoDB does not answer. An error in an item is that of its table.
+        """
+        with explain_errors(self.place, _PAGE):
+            items = [*_scan(create_client("dynamodb"), TableName=self.name, ConsistentRead=True)]
+        if not all(isinstance(item.get(_KEY), str) for item in items):
             raise ConfigError(
                 f"{self.place} has an item without the text `{_KEY}`",
-                todo=f"Its partition key must be `{_KEY}`, a string: {_PAGE} shows how it is made.",
+                todo=f"Create the control table with the partition key `{_KEY}`, a string, as {_PAGE} shows.",
             )
         return layer_of_entries(self.place, [self._entry(item) for item in items])
 
     @property
     def place(self) -> str:
-        """Its name in messages."""
+        """The name of the control table in messages."""
         return f"dynamodb table {self.name}"
 
     def _entry(self, item: Mapping[str, Any]) -> SettingsEntry:
         table, origin = item[_KEY], f"{self.place}, item {item[_KEY]}"
         if "*" in table:
-            error = ConfigError(f"{origin} names no one table", todo="Patterns stand in the settings file.")
+            error = ConfigError(
+                f"{origin} is a pattern, not the name of a table", todo="Write patterns into the settings file."
+            )
             return SettingsEntry(table=table, origin=origin, error=error)
         try:
             return SettingsEntry(table=table, origin=origin, keys=_keys(item, origin))
@@ -79,34 +86,39 @@ class ControlTable:
 
 @dataclass(frozen=True, slots=True)
 class WrittenControlTable(ControlTable):
-    """A control table into which the results of runs are written."""
+    """A control table into which runs write their results."""
 
     def write(self, statuses: Sequence[TableStatus]) -> None:
-        """Write results into existing items; an item that was deleted meanwhile is not created again.
+        """Write results into existing items. An item that was deleted meanwhile is not created again.
 
-        An item that cannot be written does not stop others. Raises the first error, with the number of the others.
+        An item that cannot be written does not stop the others. Raises the first error, with the number of further
+        ones.
         """
-        with translate_errors(self.place, _PAGE):
-            client = client_of("dynamodb")
-            names = {"ProjectionExpression": "#key", "ExpressionAttributeNames": {"#key": _KEY}}
-            items = _scan(client, TableName=self.name, ConsistentRead=True, **names)
-            spelled = {str(item[_KEY]).lower(): item[_KEY] for item in items}
-        known = [(spelled[one.table.lower()], one) for one in statuses if one.table.lower() in spelled]
+        with explain_errors(self.place, _PAGE):
+            client = create_client("dynamodb")
+            projection = {"ProjectionExpression": "#key", "ExpressionAttributeNames": {"#key": _KEY}}
+            items = _scan(client, TableName=self.name, ConsistentRead=True, **projection)
+            names_by_table = {str(item[_KEY]).lower(): item[_KEY] for item in items}
         errors: list[LakewardError] = []
-        for table, status in known:
+        for status in statuses:
+            table = names_by_table.get(status.table.lower())
+            if table is None:
+                continue
             try:
-                with translate_errors(f"{self.place}, item {table}", _PAGE, "written"):
+                with explain_errors(f"{self.place}, item {table}", _PAGE, "written"):
                     self._update(client, table, status)
             except LakewardError as error:
                 errors.append(error)
-                if _is_cut_off(error):
+                if _is_without_response(error):
                     break
         if errors:
-            first, number = errors[0], format_count(len(errors) - 1, "other item", "other items")
-            more = f"{number} failed too" if errors[1:] else None
-            raise type(first)(first.what, found="; ".join(filter(None, (first.found, more))), todo=first.todo)
+            first, others = errors[0], format_count(len(errors) - 1, "other item", "other items")
+            failed_too = f"{others} failed too" if errors[1:] else None
+            found = "; ".join(filter(None, (first.found, failed_too)))
+            raise type(first)(first.what, found=found, todo=first.todo)
 
     def _update(self, client: Any, table: str, status: TableStatus) -> None:
+        """Write a result into the item of a table; do nothing if there is no such item."""
         attributes = {
             "load_status": "delta" if status.is_loaded else "full",
             "job_status": "succeeded" if status.error is None else "failed",
@@ -128,48 +140,51 @@ class WrittenControlTable(ControlTable):
             return
 
 
-def _is_cut_off(error: LakewardError) -> bool:
-    """Return True if there was no response: each further item would wait as long."""
-    from lakeward.adapters.aws.error_messages import CUT_OFF  # noqa: PLC0415  # imports boto3
+def _is_without_response(error: LakewardError) -> bool:
+    """Return True if DynamoDB sent no response: the request for each further item would wait as long."""
+    from lakeward.adapters.aws.error_messages import CONNECTION_ERRORS  # noqa: PLC0415  # imports boto3
 
-    return isinstance(error.__cause__, CUT_OFF)
+    return isinstance(error.__cause__, CONNECTION_ERRORS)
 
 
 def _scan(client: Any, **arguments: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the items of a table, with Python values."""
     from boto3.dynamodb.types import TypeDeserializer  # noqa: PLC0415  # boto3 is optional
 
-    read = TypeDeserializer().deserialize
+    deserialize = TypeDeserializer().deserialize
     for page in client.get_paginator("scan").paginate(**arguments):
         for item in page["Items"]:
-            yield {name: read(value) for name, value in item.items()}
+            yield {name: deserialize(value) for name, value in item.items()}
 
 
 def _keys(item: Mapping[str, Any], origin: str) -> Mapping[str, Any]:
     """Return the settings of a table; raises ConfigError for attributes that an item cannot have."""
     enabled = item.get("enabled", True)
     if not isinstance(enabled, bool):
-        raise ConfigError(f"{origin}: `enabled` is neither true nor false", todo="Make it a boolean (BOOL).")
+        raise ConfigError(
+            f"{origin}: `enabled` is neither true nor false",
+            todo="Make it a boolean (BOOL).",
+        )
     if not enabled:
         return {"skip": True}
     for name in item:
-        if name not in _KNOWN:
+        if name not in _ATTRIBUTES:
             raise ConfigError(
-                f"{origin} has no attribute {name!r}",
-                todo=f"{nearest(name, _KNOWN)} Keys of the table stand in the map `settings`.".lstrip(),
+                f"{origin}: there is no attribute {name!r}",
+                todo=f"{nearest(name, _ATTRIBUTES)} Write keys of the table into the map `settings`.".lstrip(),
             )
     keys: dict[str, Any] = {}
-    for name, key in _LISTS.items():
+    for name, key in _LIST_ATTRIBUTES.items():
         if name in item:
-            keys[key] = _listed(item[name], name, origin)
+            keys[key] = _columns(item[name], name, origin)
     keys |= _settings(item.get("settings", {}), origin)
     return {**keys, "skip": False} if "enabled" in item else keys
 
 
-def _listed(value: Any, name: str, origin: str) -> list[str]:
+def _columns(value: Any, name: str, origin: str) -> list[str]:
     if not isinstance(value, str):
         raise ConfigError(f"{origin}: `{name}` must be a text", todo="Separate its columns by commas: `id,region`.")
-    split = split_key if _LISTS[name] == "key" else split_columns
+    split = split_key if _LIST_ATTRIBUTES[name] == "key" else split_columns
     return split(value, f"{origin}, {name}")
 
 
@@ -177,12 +192,15 @@ def _settings(value: Any, origin: str) -> Mapping[str, Any]:
     if isinstance(value, str):
         return read_settings(value, f"{origin}: `settings`")
     if not isinstance(value, Mapping):
-        raise ConfigError(f"{origin}: `settings` is no map", todo="Make it a map (M), or a text of TOML or JSON.")
+        raise ConfigError(
+            f"{origin}: `settings` is neither a map nor a text",
+            todo="Make it a map (M), or a text of TOML or JSON.",
+        )
     return {name: _plain(inner, f"{origin}: `settings.{name}`") for name, inner in value.items()}
 
 
 def _plain(value: Any, where: str) -> Any:
-    """Return a value as TOML has it: whole numbers as integers. TOML has no sets or bytes."""
+    """Return a value as TOML has it, with whole numbers as integers; raises ConfigError for sets and bytes."""
     if isinstance(value, Mapping):
         return {name: _plain(inner, where) for name, inner in value.items()}
     if isinstance(value, list):
@@ -190,7 +208,9 @@ def _plain(value: Any, where: str) -> Any:
     if isinstance(value, Decimal):
         return int(value) if value == value.to_integral_value() else float(value)
     if not isinstance(value, str | bool):
-        raise ConfigError(f"{where} is neither text, number, list nor map", todo="Take a list (L) for a set.")
+        raise ConfigError(
+            f"{where} is neither text, number, boolean, list nor map", todo="Write a list (L) instead of a set."
+        )
     return value
 
 

@@ -16,16 +16,16 @@ from lakeward.plugins.options import validated
 
 
 class FileStoreOptions(BaseModel):
-    """A file of TOML, or of the same as JSON."""
+    """A file of TOML, or with the same content as JSON."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    name: str = Field(min_length=1, description="Its path, relative to the settings file.")
+    name: str = Field(min_length=1, description="The path of the file, relative to the settings file.")
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A settings file. With `fails_whole` an error in it stops all tables, else only its table."""
+    """A settings file. With `fails_whole` an error in a table stops all tables, else only that table."""
 
     path: Path
     fails_whole: bool = False
@@ -36,13 +36,17 @@ class SettingsFile:
             text = self.path.read_text(encoding="utf-8-sig")
         except FileNotFoundError as error:
             todo = (
-                "Write one (docs/start/tutorial.md begins with it), or name another with --config."
+                "Write one (docs/start/tutorial.md begins with that), or name another one with --config."
                 if self.fails_whole
-                else "Write it, or correct the name of the store under [settings], or its address."
+                else "Write it, or correct the `name` of the store under [settings], or the address."
             )
             raise ConfigError(f"{self.path} does not exist", todo=todo) from error
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{self.path} cannot be read", found=str(error)) from error
+            raise ConfigError(
+                f"{self.path} cannot be read",
+                found=str(error),
+                todo="Permit this user to read it, and write it in UTF-8.",
+            ) from error
         place = str(self.path)
         return SettingsLayer(origin=place, content=read_settings(text, place), fails_whole=self.fails_whole)
 

@@ -6,14 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lakeward.adapters.aws.service_clients import client_of, translate_errors
+from lakeward.adapters.aws.service_clients import create_client, explain_errors
 from lakeward.core.settings.layers import SettingsLayer
 from lakeward.core.settings.text import read_settings
 
 
 @dataclass(frozen=True, slots=True)
 class PipelineText:
-    """The text that a service stores under a name; `get` reads it, `place` is its name in messages."""
+    """A text that a service of AWS stores under a name.
+
+    `service` is the name of its client in boto3. `get` reads the text with a client and the name. `place` is the
+    place of the text in messages.
+    """
 
     place: str
     service: str
@@ -21,7 +25,11 @@ class PipelineText:
     get: Callable[[Any, str], str]
 
     def read(self) -> SettingsLayer:
-        """Return the settings in the text."""
-        with translate_errors(self.place, "docs/how-to/aws/settings.md"):
-            text = self.get(client_of(self.service), self.name)
+        """Return the settings in the text.
+
+        Raises ConfigError if it does not exist, may not be read, or is not TOML or JSON. Raises StoreUnreachable if
+        AWS does not answer.
+        """
+        with explain_errors(self.place, "docs/how-to/aws/settings.md"):
+            text = self.get(create_client(self.service), self.name)
         return SettingsLayer(origin=self.place, content=read_settings(text, self.place))

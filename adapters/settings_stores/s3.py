@@ -16,16 +16,16 @@ from lakeward.plugins.options import validated
 
 
 class S3StoreOptions(BaseModel):
-    """An object of S3: TOML, or the same as JSON."""
+    """An object of S3 with TOML, or with the same content as JSON."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    name: str = Field(description="Its URL, as `s3://bucket/key.toml`.")
+    name: str = Field(description="The URL of the object, as `s3://bucket/key.toml`.")
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsObject:
-    """An object, by its URL in normal form."""
+    """A settings object of S3; `url` is in normal form."""
 
     url: str
     access: Access = field(repr=False)
@@ -39,9 +39,13 @@ class SettingsObject:
             with explain_s3_errors(self.url):
                 text = self.access.client.get_object(Bucket=bucket, Key=key)["Body"].read().decode("utf-8-sig")
         except FileNotFoundError as error:
-            raise ConfigError(f"{self.url} does not exist", todo="Correct the URL, or put it there.") from error
+            raise ConfigError(
+                f"{self.url} does not exist", todo="Correct the URL, or upload the object."
+            ) from error
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{self.url} cannot be read", found=str(error)) from error
+            raise ConfigError(
+                f"{self.url} cannot be read", found=str(error), todo="Upload it again, in UTF-8."
+            ) from error
         return SettingsLayer(origin=self.url, content=read_settings(text, self.url))
 
 

@@ -8,9 +8,10 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from lakeward.adapters.aws.service_clients import client_of, translate_errors
+from lakeward.adapters.aws.service_clients import create_client, explain_errors
 from lakeward.adapters.settings_stores.pipeline_text import PipelineText
 from lakeward.adapters.settings_stores.published_pipeline import read_pipeline, read_tables
+from lakeward.adapters.settings_stores.table_entries import layer_of_tables
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import SettingsStore
 from lakeward.core.settings.layers import SettingsEntry, SettingsLayer, layer_of_entries
@@ -22,51 +23,49 @@ _PAGE: Final = "docs/how-to/aws/settings.md"
 
 
 class SsmStoreOptions(BaseModel):
-    """Parameters of Systems Manager, deciphered where they are secure: TOML, or the same as JSON."""
+    """Parameters of Systems Manager, decrypted if they are secure, with TOML or with the same content as JSON."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    name: str = Field(min_length=1, description="The name of the parameter, or what `form` says.")
+    name: str = Field(
+        min_length=1,
+        description="The name of the parameter; with another `form` than `pipeline` a path or the name of a stack.",
+    )
     form: Literal["pipeline", "tables", "published"] = Field(
         "pipeline",
-        description="`pipeline`: the parameter has settings of the whole pipeline. `tables`: `name` is a path, as "
-        "`/lakeward/shop`, below which each parameter has the keys of the table that it is called like. "
-        "`published`: `name` is that of a stack, whose parameters are `NAME-iceberg-tables` and "
-        "`NAME-iceberg-config`.",
+        description="`pipeline`: one parameter has settings of the whole pipeline. `tables`: `name` is a path, as "
+        "`/lakeward/shop`. Each parameter directly below it has the keys of the table of its name. `published`: "
+        "`name` is a stack, with the parameters `NAME-iceberg-tables` and `NAME-iceberg-config`.",
     )
 
     @field_validator("name")
     @classmethod
-    def _has_no_slash_behind(cls, value: str) -> str:
+    def _without_trailing_slash(cls, value: str) -> str:
         return value.rstrip("/") or value
 
 
 @dataclass(frozen=True, slots=True)
 class TableParameters:
-    """A parameter for each table, below a path."""
+    """A parameter for each table, directly below a path."""
 
     path: str
 
     def read(self) -> SettingsLayer:
-        """Return the content of the parameters. Raises ConfigError if there are none: the path must be wrong."""
+        """Return the content of the parameters; without a parameter, a layer without tables and a warning."""
         place = f"ssm path {self.path}"
-        with translate_errors(place, _PAGE):
-            found = dict(_below(client_of("ssm"), self.path))
-        if not found:
-            raise ConfigError(
-                f"{place} has no parameter",
-                todo="Correct its name, or the region (AWS_DEFAULT_REGION). Parameters stand right below the path.",
-            )
-        return layer_of_entries(place, [self._entry(name, text) for name, text in found.items()])
+        with explain_errors(place, _PAGE):
+            texts = dict(_list_parameters(create_client("ssm"), self.path))
+        return layer_of_tables(place, [self._entry(name, text) for name, text in texts.items()])
 
     def _entry(self, name: str, text: str) -> SettingsEntry:
-        """Return the settings in a parameter, for the table that is named after the path."""
+        """Return the settings in a parameter. The name of its table follows the path."""
         table, place = name.removeprefix(f"{self.path.rstrip('/')}/"), f"ssm parameter {name}"
         try:
             if "/" in table:
                 raise ConfigError(
-                    f"{place} stands deeper than right below {self.path}",
-                    todo="Call it like its table right below the path, or keep what is no table elsewhere.",
+                    f"{place} is not directly below {self.path}",
+                    todo="Move it directly below the path, under the name of its table. Move a parameter that "
+                    "is not for a table to another path.",
                 )
             return SettingsEntry(table=table, origin=place, keys=read_settings(text, place))
         except ConfigError as error:
@@ -80,21 +79,24 @@ class PublishedParameters:
     stack: str
 
     def read(self) -> SettingsLayer:
-        """Return the tables of one parameter, and the paths of the other."""
+        """Return the tables of one parameter, and the paths of the other.
+
+        Raises ConfigError if the first does not exist, a parameter may not be read, or the second is invalid.
+        """
         tables, config = (f"{self.stack}-iceberg-{name}" for name in ("tables", "config"))
-        place, of_config = f"ssm parameter {tables}", f"ssm parameter {config}"
-        with translate_errors(place, _PAGE):
-            client = client_of("ssm")
+        tables_place, config_place = f"ssm parameter {tables}", f"ssm parameter {config}"
+        with explain_errors(tables_place, _PAGE):
+            client = create_client("ssm")
             text = _value(client, tables)
-        with translate_errors(of_config, _PAGE):
-            answer = client.get_parameters(Names=[config], WithDecryption=True)
-        entries = [*read_tables(text, place)]
+        with explain_errors(config_place, _PAGE):
+            response = client.get_parameters(Names=[config], WithDecryption=True)
+        entries = [*read_tables(text, tables_place)]
         sections: dict[str, Mapping[str, Any]] = {}
-        for parameter in answer["Parameters"]:
-            sections |= read_pipeline(str(parameter["Value"]), of_config)
-        layer = layer_of_entries(place, entries, content=sections)
+        for parameter in response["Parameters"]:
+            sections |= read_pipeline(str(parameter["Value"]), config_place)
+        layer = layer_of_entries(tables_place, entries, content=sections)
         return SettingsLayer(
-            origin=of_config,
+            origin=config_place,
             content=layer.content,
             origins=layer.origins,
             broken=layer.broken,
@@ -105,7 +107,7 @@ def _value(client: Any, name: str) -> str:
     return str(client.get_parameter(Name=name, WithDecryption=True)["Parameter"]["Value"])
 
 
-def _below(client: Any, path: str) -> Iterator[tuple[str, str]]:
+def _list_parameters(client: Any, path: str) -> Iterator[tuple[str, str]]:
     """Yield name and text of each parameter below a path, at any depth."""
     pages = client.get_paginator("get_parameters_by_path").paginate(Path=path, Recursive=True, WithDecryption=True)
     for page in pages:

@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 from lakeward.adapters.aws.s3.access import is_url
 from lakeward.adapters.queues.sqs import SqsOptions
-from lakeward.adapters.queues.visibility import seconds_of
 from lakeward.adapters.sources.dms.options import DmsOptions, DmsTableOptions, place
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.settings.secrets import SecretName
+from lakeward.core.text.durations import seconds_of
 from lakeward.entrypoints.deployment.glue_databases import assumed_role, glue_registration, iceberg_databases
 from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, DeployedQueue, Place
 from lakeward.entrypoints.settings.configuration import Configuration
@@ -214,12 +214,13 @@ def _queue(kind: str, options: Mapping[str, Any], where: str) -> DeployedQueue:
         )
     queue_options = validated(SqsOptions, options, where, within="queue")
     name = urlsplit(queue_options.url).path.rpartition("/")[2]
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,70}(\.fifo)?", name) or queue_options.endpoint is not None:
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,70}(\.fifo)?", name) or not queue_options.is_in_aws:
         raise ConfigError(
             "`url` under [queue] names no queue that a template could create",
             found=queue_options.url
             + ("" if queue_options.endpoint is None else f" at the endpoint {queue_options.endpoint}"),
-            todo=f"The URL ends with the name of the queue, of letters, digits, `-` and `_`:\n{_QUEUE}",
+            todo="The host of the URL must be that of SQS in AWS, and its path must end with its name, of "
+            f"letters, digits, `-` and `_`:\n{_QUEUE}",
         )
     return DeployedQueue(name, seconds_of(queue_options.visibility))
 

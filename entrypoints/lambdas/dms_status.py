@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from lakeward.adapters.aws.service_clients import client_of, translate_errors
+from lakeward.adapters.aws.service_clients import create_client, explain_errors
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.lambdas.environment import DMS_TASK, read_variable
 from lakeward.entrypoints.lambdas.executions import PAGE
@@ -26,8 +26,8 @@ def handler(event: Mapping[str, Any], context: object) -> dict[str, object]:
 
 
 def _find_task(arn: str) -> Mapping[str, Any]:
-    with translate_errors(f"the replication task {arn}", PAGE):
-        client = client_of("dms")
+    with explain_errors(f"the replication task {arn}", PAGE):
+        client = create_client("dms")
         filters = [{"Name": "replication-task-arn", "Values": [arn]}]
         tasks = client.describe_replication_tasks(Filters=filters, WithoutSettings=True)["ReplicationTasks"]
     if not tasks:

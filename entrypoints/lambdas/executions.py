@@ -18,8 +18,8 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final
 
-from lakeward.adapters.aws.dynamodb.access import find_client
-from lakeward.adapters.aws.service_clients import client_of, translate_errors
+from lakeward.adapters.aws.dynamodb.client import create_dynamodb_client
+from lakeward.adapters.aws.service_clients import create_client, explain_errors
 from lakeward.adapters.leases.dynamodb.lease import DynamoDbLease
 from lakeward.core.ports.running import LeaseGrant
 from lakeward.entrypoints.lambdas.environment import LEASES, PIPELINE, read_variable
@@ -134,7 +134,7 @@ class Executions:
         return f"{self.machine.replace(':stateMachine:', ':execution:', 1)}:{name}"
 
     def _asking(self, what: str) -> AbstractContextManager[None]:
-        return translate_errors(f"{what} of {self.machine}", PAGE)
+        return explain_errors(f"{what} of {self.machine}", PAGE)
 
 
 def open_executions(machine: str) -> Executions:
@@ -145,7 +145,7 @@ def open_executions(machine: str) -> Executions:
 @cache
 def _open(machine: str, pipeline: str, table: str) -> Executions:
     """Create the clients once: the function is called often, and has little processor time."""
-    with translate_errors("Step Functions", PAGE):
-        client = client_of("stepfunctions")
-    lease = DynamoDbLease(find_client(), table, _LASTS, lambda: time.time_ns() // 1000)
+    with explain_errors("Step Functions", PAGE):
+        client = create_client("stepfunctions")
+    lease = DynamoDbLease(create_dynamodb_client(), table, _LASTS, lambda: time.time_ns() // 1000)
     return Executions(pipeline=pipeline, machine=machine, client=client, lease=lease)

@@ -74,7 +74,6 @@ class Registrar:
             for description in chain(self._describe(table), self._describe_raw(table)):
                 if known.alarm is not None or description not in known.descriptions:
                     registration.register(description)
-                    log.info("registered", as_=".".join(description.identifier))
                 descriptions.append(description)
         except Exception as error:  # the batch is applied all the same
             before, known.alarm = known.alarm, _alarm(table, error)

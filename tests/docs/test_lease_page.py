@@ -9,7 +9,7 @@ from typing import Any
 from pages import fences, text
 from tenancies import DynamoDb
 
-from lakeward.adapters.leases.dynamodb.lease import APART, DynamoDbLease
+from lakeward.adapters.leases.dynamodb.lease import MAX_CLOCK_ERROR, DynamoDbLease
 
 PAGE = "docs/reference/lease.md"
 
@@ -47,6 +47,6 @@ def test_the_table_that_is_made_holds_leases_and_the_permissions_are_those_that_
 
 
 def test_the_seconds_that_clocks_may_differ_by_are_those_of_the_code() -> None:
-    assert APART == 5_000_000
+    assert MAX_CLOCK_ERROR == 5_000_000
     page = " ".join(text(PAGE).split())
     assert "differ from that of DynamoDB by up to five seconds. A lease is taken over only ten seconds" in page

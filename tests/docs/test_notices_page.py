@@ -72,7 +72,7 @@ def test_the_permission_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch)
             asked.append(name)
             return lambda **_: None
 
-    monkeypatch.setattr("lakeward.adapters.notifiers.sns._client", lambda *_: Client())
+    monkeypatch.setattr("lakeward.adapters.notifiers.sns.create_client", lambda *_, **__: Client())
     (settings,) = [fence for fence in fences(PAGE, "toml") if fence.name == "lakeward.toml"]
     container = Container(configured=validate(tomllib.loads(settings.content), Path("lakeward.toml")))
     container.notifiers()["sns"].send(notice(POSTED))

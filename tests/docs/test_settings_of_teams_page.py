@@ -13,7 +13,7 @@ import pytest
 from buckets import ENVIRONMENT, Buckets
 from pages import fences, text
 
-from lakeward.adapters.settings_stores.dynamodb import _KNOWN, ControlTable
+from lakeward.adapters.settings_stores.dynamodb import _ATTRIBUTES, ControlTable
 from lakeward.adapters.settings_stores.hudi_job import read_parameters
 from lakeward.adapters.settings_stores.published_pipeline import read_tables
 from lakeward.adapters.settings_stores.ssm import build as build_parameters
@@ -98,4 +98,4 @@ def test_the_control_table_of_the_page_is_one_and_its_attributes_are_those_of_th
     layer = ControlTable(parameters["--table-name"]).read()
     keys = {"key": ["id"], "partition_by": ["region"], "lateness": "24h", "skip": False}
     assert (layer.content["tables"], layer.broken) == ({"shop.orders": keys}, {})
-    assert [name for name in _KNOWN if f"`{name}`" not in text(PAGE)] == []
+    assert [name for name in _ATTRIBUTES if f"`{name}`" not in text(PAGE)] == []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from tenancies import DynamoDb
 
-from lakeward.adapters.aws.dynamodb import access
+from lakeward.adapters.aws.dynamodb import client as dynamodb_client
 from lakeward.adapters.ledgers.dynamodb.ledger import DynamoDbLedger
 
 NUMBERS = count(1)
@@ -48,7 +48,7 @@ class LedgerTable:
 
     @cached_property
     def client(self) -> Any:
-        found = access.find_client()
+        found = dynamodb_client.create_dynamodb_client()
         found.meta.events.register("after-call.dynamodb", self._count)
         return found
 

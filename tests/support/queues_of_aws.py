@@ -14,7 +14,7 @@ import pytest
 from buckets import ENVIRONMENT, Buckets
 from moto.sqs import models
 
-from lakeward.adapters.queues.sqs import access
+from lakeward.adapters.queues.sqs import client as sqs_client
 from lakeward.adapters.queues.sqs.queue import SqsQueue
 from lakeward.plugins.testing import QueueUnderTest
 from lakeward.plugins.testing.laws import queues
@@ -47,7 +47,7 @@ class Sqs:
 
     @cached_property
     def client(self) -> Any:
-        found = access.find_client(None, None, 0)
+        found = sqs_client.create_sqs_client(None, None, 0)
         found.meta.events.register("after-call.sqs", lambda model, **_: self.asked.append(model.name))
         return found
 
@@ -111,7 +111,7 @@ def sqs_clock(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Clock:
     of_sqs = {"AWS_ENDPOINT_URL_SQS": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
     for name, value in {**ENVIRONMENT, **of_sqs}.items():  # moto finds the service behind a key without blanks
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(access, "_PATIENCE", 60)  # the machine may be slow
+    monkeypatch.setattr(sqs_client, "_TIMEOUT", 60)  # the machine may be slow
     clock = Clock()
     monkeypatch.setattr(models, "unix_time_millis", clock.millis)
     return clock

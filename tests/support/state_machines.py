@@ -34,7 +34,7 @@ from moto.stepfunctions.parser.asl.eval.program_state import ProgramRunning
 from moto.stepfunctions.parser.asl.utils import boto_client
 from moto.stepfunctions.parser.asl.utils.encoding import to_json_str
 
-from lakeward.adapters.aws.dynamodb import access
+from lakeward.adapters.aws.dynamodb import client as dynamodb_client
 from lakeward.entrypoints.lambdas.environment import LEASES, PIPELINE
 
 NUMBERS = count(1)
@@ -129,7 +129,7 @@ def step_functions(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Itera
     of_services = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
     for name, value in {**ENVIRONMENT, **of_services}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(access, "_PATIENCE", 60)  # the machine may be slow
+    monkeypatch.setattr(dynamodb_client, "_TIMEOUT", 60)  # the machine may be slow
     monkeypatch.setenv("MOTO_PORT", str(urlsplit(s3_server.endpoint).port))
     monkeypatch.setitem(default_user_config, "stepfunctions", {"execute_state_machine": True})
     monkeypatch.setitem(default_user_config, "lambda", {"use_docker": False})

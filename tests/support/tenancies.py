@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from buckets import ENVIRONMENT, Buckets
 
-from lakeward.adapters.aws.dynamodb import access
-from lakeward.adapters.leases.dynamodb.lease import APART, DynamoDbLease
+from lakeward.adapters.aws.dynamodb import client as dynamodb_client
+from lakeward.adapters.leases.dynamodb.lease import MAX_CLOCK_ERROR, DynamoDbLease
 from lakeward.adapters.memory import MemoryLease
 from lakeward.plugins.testing import LeaseUnderTest
 
@@ -56,7 +56,7 @@ class DynamoDb:
 
     @cached_property
     def client(self) -> Any:
-        found = access.find_client()
+        found = dynamodb_client.create_dynamodb_client()
         found.meta.events.register("after-call.dynamodb", self._date)
         return found
 
@@ -75,7 +75,7 @@ class DynamoDb:
 
     def pass_time(self, part: float) -> None:
         """Let a part of a grant pass, and of the allowance for clocks that differ."""
-        self.clock.turn(part * (self.lasts + 2 * APART))
+        self.clock.turn(part * (self.lasts + 2 * MAX_CLOCK_ERROR))
 
     def tenancy(self) -> LeaseUnderTest:
         return LeaseUnderTest(open=self.lease, now=self.clock, pass_time=self.pass_time)
@@ -88,7 +88,7 @@ def dynamodb(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dy
     of_dynamodb = {"AWS_ENDPOINT_URL_DYNAMODB": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
     for name, value in {**ENVIRONMENT, **of_dynamodb}.items():  # moto finds the service behind a key without blanks
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(access, "_PATIENCE", 60)  # the machine may be slow
+    monkeypatch.setattr(dynamodb_client, "_TIMEOUT", 60)  # the machine may be slow
     found = DynamoDb()
     found.make()
     yield found

@@ -8,18 +8,19 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from lakeward.adapters.aws.dynamodb.table_purpose import LEASES, Purpose
+from lakeward.adapters.aws.dynamodb.table_purpose import LEASES, TablePurpose
 from lakeward.adapters.aws.error_messages import (
-    INVALID_CREDENTIALS,
+    INVALID_CREDENTIALS_CODES,
+    ErrorResponse,
     access_denied,
-    answer_of,
-    explaining_errors,
+    explain_client_errors,
     invalid_credentials,
 )
+from lakeward.adapters.aws.service_clients import retry_advice
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 
-_FULL: Final = "ItemCollectionSizeLimitExceeded"
-_LATER: Final = (
+_COLLECTION_FULL: Final = "ItemCollectionSizeLimitExceeded"
+_TRANSIENT_CODES: Final = (
     "InternalServerError",
     "ProvisionedThroughputExceededException",
     "RequestLimitExceeded",
@@ -33,49 +34,54 @@ transient.
 """
 
 
-def explain_dynamodb_errors(what: str, purpose: Purpose = LEASES) -> AbstractContextManager[None]:
-    """Translate errors of DynamoDB; `what` names the requested object.
+def explain_dynamodb_errors(what: str, purpose: TablePurpose = LEASES) -> AbstractContextManager[None]:
+    """Translate errors of DynamoDB; `what` names the requested object, a table of this `purpose`.
 
     Raises StoreUnreachable for transient errors, else ConfigError.
     """
-    return explaining_errors(what, purpose.page, partial(_refused, purpose), _later)
+    return explain_client_errors(what, purpose.page, partial(_response_error, purpose), _transient_error)
 
 
-def _later(what: str, found: str) -> StoreUnreachable:
+def _transient_error(what: str, found: str) -> StoreUnreachable:
     return StoreUnreachable(
-        f"{what}: DynamoDB does not answer",
-        found=found,
-        todo="Nothing is lost: run again. If that goes on: is the network there, and AWS_DEFAULT_REGION right?",
+        f"{what}: DynamoDB does not answer", found=found, todo=retry_advice("AWS_DEFAULT_REGION")
     )
 
 
-def _refused(purpose: Purpose, what: str, error: ClientError) -> LakewardError:
-    code, message, status = answer_of(error)
-    found = f"DynamoDB says {message}"
-    if code in _LATER or status >= 500:
-        return _later(what, found)
-    if _FULL in message:
+def _response_error(purpose: TablePurpose, what: str, error: ClientError) -> LakewardError:
+    code, text, status = ErrorResponse.of(error)
+    found = f"DynamoDB says {text}"
+    if code in _TRANSIENT_CODES or status >= 500:
+        return _transient_error(what, found)
+    if code in INVALID_CREDENTIALS_CODES:
+        return invalid_credentials(what, found)
+    if code == "AccessDeniedException":
+        return access_denied(what, found, error, purpose.page)
+    return _table_error(purpose, what, code, found)
+
+
+def _table_error(purpose: TablePurpose, what: str, code: str, found: str) -> ConfigError:
+    """Return the error for a table that is missing, full or made for something else."""
+    if _COLLECTION_FULL in found:
         return ConfigError(
-            f"{what} is full for one table of the lake: DynamoDB keeps 10 GB for it",
+            f"{what} is full for one table of the lake: DynamoDB allows 10 GB for it",
             found=found,
-            todo=f"Take another `kind` under [{purpose.section}], or delete its items: the next run makes them "
-            f"anew ({purpose.page}).",
+            todo=f"Set another `kind` under [{purpose.section}], or delete the items of that table: the next run "
+            f"creates them again ({purpose.page}).",
         )
     if code == "ResourceNotFoundException":
         return ConfigError(
             f"{what} does not exist",
             found=found,
-            todo=f"Make it as {purpose.page} says, or correct `table` under [{purpose.section}], or the region: "
-            "AWS_DEFAULT_REGION.",
+            todo=f"Create it as {purpose.page} says, or correct `table` under [{purpose.section}] or the region "
+            "(AWS_DEFAULT_REGION).",
         )
     if code == "ValidationException":
         return ConfigError(
-            f"{what} is no {purpose.what}",
+            f"{what} is no {purpose.name}",
             found=found,
-            todo=f"{purpose.keys}: make one as {purpose.page} says.",
+            todo=f"{purpose.keys}. Create one as {purpose.page} says.",
         )
-    if code in INVALID_CREDENTIALS:
-        return invalid_credentials(what, found)
-    if code == "AccessDeniedException":
-        return access_denied(what, found, error, purpose.page)
-    return ConfigError(f"{what} cannot be asked", found=found, todo=f"{purpose.page} says what is needed.")
+    return ConfigError(
+        f"{what} cannot be used", found=found, todo=f"Correct what DynamoDB names; see {purpose.page}."
+    )

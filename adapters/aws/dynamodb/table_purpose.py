@@ -7,22 +7,22 @@ from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
-class Purpose:
-    """The purpose of a table: its name in messages, its settings section, its page, and its keys."""
+class TablePurpose:
+    """The purpose of a table: its name in messages, its settings section, its page, and its required keys."""
 
-    what: str
+    name: str
     section: str
     page: str
     keys: str
 
 
-LEASES: Final = Purpose(
+LEASES: Final = TablePurpose(
     "table of leases",
     "lease",
     "docs/reference/lease.md",
     "Its partition key must be `lease`, a string, and it has no sort key",
 )
-LEDGER: Final = Purpose(
+LEDGER: Final = TablePurpose(
     "table of a ledger",
     "ledger",
     "docs/reference/ledger.md",

@@ -1,8 +1,8 @@
 """Access to S3, configured once by the usual means of AWS and shared by all readers and writers.
 
-The settings of lakeward have none of it: endpoint, region, credentials and addressing come from the environment
-(`AWS_*`) and from the profile, as for the AWS command line
-(docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html).
+Endpoint, region, credentials and addressing come from the environment (`AWS_*`) and from the profile, as for the
+AWS command line (docs.aws.amazon.com/sdkref/latest/guide/settings-reference.html). The settings of lakeward have
+none of these.
 """
 
 from __future__ import annotations
@@ -10,18 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.util import find_spec
 from typing import Any, Final
 
-from lakeward.core.errors import ConfigError, SetupError
+from lakeward.adapters.aws.service_clients import require_boto3
+from lakeward.core.errors import ConfigError
 
 _URL: Final = re.compile(r"s3[an]?://(?P<bucket>[a-z0-9][a-z0-9.-]{1,61}[a-z0-9])(?P<key>/.*)?")
 _SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
-_PATIENCE: Final = 10
+_CONNECT_TIMEOUT: Final = 10
 """Seconds in which a connection must be established."""
 
 JARS: Final = "s3"
-"""The group of jars that Spark needs for S3: Hadoop's S3A, and the parts of the AWS SDK that it and Iceberg use."""
+"""The group of jars that Spark needs for S3: S3A of Hadoop, and the parts of the AWS SDK that S3A and Iceberg
+use.
+"""
 
 
 def is_url(path: str) -> bool:
@@ -34,16 +36,16 @@ def is_url(path: str) -> bool:
 
 
 def refuse_other_scheme(path: str, key: str) -> None:
-    """Raise ConfigError for a URL with a scheme that lakeward does not read; `key` is the settings key."""
+    """Raise ConfigError for a path with a scheme that lakeward does not read; `key` is the settings key."""
     if _SCHEME.match(path) and not is_url(path) and not path.startswith("file://"):
         raise ConfigError(
             f"{path} is neither a folder nor in S3",
-            todo=f"`{key}` is a path, or s3://bucket/prefix; mount anything else as a folder.",
+            todo=f"Set `{key}` to a path or to s3://bucket/prefix. Mount any other storage as a folder.",
         )
 
 
 def normal(url: str) -> str:
-    """Return a URL in normal form; raises ConfigError for one that S3 or Hadoop would read differently.
+    """Return a URL in normal form; raises ConfigError for a URL that S3 and Hadoop would read differently.
 
     >>> normal("s3a://shop/landing//")
     's3://shop/landing'
@@ -54,7 +56,8 @@ def normal(url: str) -> str:
     if match is None or not all(map(_is_plain, parts)):
         raise ConfigError(
             f"{url} is no URL of a bucket",
-            todo="It is written as s3://bucket/prefix, without `//`, `.` or `..` in the prefix.",
+            todo="Write it as s3://bucket/prefix, without `//`, `.`, `..` or any of \\ ? # * [ ] { } in the "
+            "prefix.",
         )
     return "/".join([f"s3://{match['bucket']}", *parts])
 
@@ -75,7 +78,10 @@ def split(url: str) -> tuple[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The configured access to S3. Without an `endpoint` it is that of AWS."""
+    """The configured access to S3. Without an `endpoint` (a URL) it is that of AWS.
+
+    With `by_path` the bucket is in the path of a request, else in its host name. `client` is one of boto3.
+    """
 
     region: str
     endpoint: str | None = None
@@ -83,9 +89,9 @@ class Access:
     client: Any = field(default=None, repr=False, compare=False)
 
     def object_store_options(self, bucket: str) -> Mapping[str, str]:
-        """Return the options with which delta-rs reaches a bucket; it finds credentials where boto3 does.
+        """Return the options with which delta-rs reaches a bucket; it finds credentials as boto3 does.
 
-        A commit is an object that S3 creates only if there is none, so no lock and no DynamoDB table is needed.
+        A commit is an object that S3 creates only if it does not exist, so no lock and no DynamoDB table is needed.
         Without `AWS_FORCE_CREDENTIAL_LOAD` delta-rs ignores profiles if the endpoint is configured.
         """
         options = {
@@ -103,7 +109,7 @@ class Access:
 
     @property
     def iceberg_properties(self) -> Mapping[str, str]:
-        """The properties of an Iceberg catalog, in Spark and in PyIceberg; each ignores unknown ones."""
+        """The properties of an Iceberg catalog for Spark and for PyIceberg; each ignores those of the other."""
         properties = {"client.region": self.region, "s3.region": self.region}
         if self.endpoint is not None:
             properties |= {
@@ -113,7 +119,7 @@ class Access:
         return {**properties, "s3.path-style-access": str(self.by_path).lower()}
 
     def check(self, url: str) -> None:
-        """Request a bucket.
+        """Send a request to the bucket of a URL.
 
         Raises ConfigError if it does not exist or access is denied, StoreUnreachable for transient errors.
         """
@@ -126,8 +132,7 @@ class Access:
 
 def find_access() -> Access:
     """Read the AWS configuration; raises SetupError without boto3, ConfigError for an unknown profile."""
-    if find_spec("boto3") is None:
-        raise SetupError("boto3 is not installed, and S3 needs it", todo="pip install 'lakeward[s3]'")
+    require_boto3("S3", "s3")
     import boto3  # noqa: PLC0415  # boto3 is optional
     import botocore.session  # noqa: PLC0415
     from botocore.config import Config  # noqa: PLC0415
@@ -138,10 +143,11 @@ def find_access() -> Access:
         session = botocore.session.get_session()
         s3_settings = session.get_scoped_config().get("s3", {})
         boto_session = boto3.Session(botocore_session=session)
-        config = Config(connect_timeout=_PATIENCE, user_agent_extra="lakeward")
+        config = Config(connect_timeout=_CONNECT_TIMEOUT, user_agent_extra="lakeward")
         client = boto_session.client("s3", config=config)
-        of_aws = boto_session.client("s3", config=Config(ignore_configured_endpoint_urls=True)).meta.endpoint_url
-        endpoint = None if client.meta.endpoint_url == of_aws else str(client.meta.endpoint_url)
+        aws_client = boto_session.client("s3", config=Config(ignore_configured_endpoint_urls=True))
+        is_aws = client.meta.endpoint_url == aws_client.meta.endpoint_url
+        endpoint = None if is_aws else str(client.meta.endpoint_url)
         style = s3_settings.get("addressing_style", "auto") if isinstance(s3_settings, Mapping) else "auto"
         by_path = style == "path" or (style != "virtual" and endpoint is not None)
         if by_path:

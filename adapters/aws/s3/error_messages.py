@@ -7,27 +7,27 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from lakeward.adapters.aws.error_messages import AS_WHOM, answer_of, explaining_errors
+from lakeward.adapters.aws.error_messages import (
+    INVALID_CREDENTIALS_CODES,
+    ErrorResponse,
+    access_denied,
+    explain_client_errors,
+    invalid_credentials,
+)
 from lakeward.adapters.aws.s3.transient_errors import later
 from lakeward.core.errors import ConfigError, LakewardError, SourceError
 
-_AS_WHOM: Final = f"{AS_WHOM} See docs/reference/s3.md."
-_GONE: Final = ("404", "NoSuchKey", "NotFound")
-_OTHER: Final = ("412", "PreconditionFailed")
-_UNKNOWN: Final = (
-    "ExpiredToken",
-    "InvalidAccessKeyId",
-    "InvalidToken",
-    "SignatureDoesNotMatch",
-    "TokenRefreshRequired",
-)
-_ELSEWHERE: Final = (
+_PAGE: Final = "docs/reference/s3.md"
+_NOT_FOUND_CODES: Final = ("404", "NoSuchKey", "NotFound")
+_REPLACED_CODES: Final = ("412", "PreconditionFailed")
+_DENIED_CODES: Final = ("AccessDenied", "403", "Forbidden", "AllAccessDisabled")
+_OTHER_REGION_CODES: Final = (
     "301",
     "PermanentRedirect",
     "AuthorizationHeaderMalformed",
     "IllegalLocationConstraintException",
 )
-_LATER: Final = (
+_TRANSIENT_CODES: Final = (
     "InternalError",
     "OperationAborted",
     "RequestTimeout",
@@ -43,41 +43,40 @@ _LATER: Final = (
 def explain_s3_errors(what: str) -> AbstractContextManager[None]:
     """Translate errors of S3; `what` is the requested URL.
 
-    Raises FileNotFoundError for an object that does not exist, OSError for one that was replaced or cannot be read,
-    StoreUnreachable for transient errors, else ConfigError.
+    Raises FileNotFoundError for an object that does not exist, OSError for one that was replaced or is in cold
+    storage, StoreUnreachable for transient errors, ConfigError for a wrong bucket, region, credentials or
+    permission, else SourceError.
     """
-    return explaining_errors(what, "docs/reference/s3.md", _refused, later)
+    return explain_client_errors(what, _PAGE, _response_error, later)
 
 
-def _refused(what: str, error: ClientError) -> LakewardError | OSError:
-    code, message, status = answer_of(error)
-    found = f"S3 says {message}"
-    if code in _LATER or status >= 500:
+def _response_error(what: str, error: ClientError) -> LakewardError | OSError:
+    code, text, status = ErrorResponse.of(error)
+    found = f"S3 says {text}"
+    if code in _TRANSIENT_CODES or status >= 500:
         return later(what, found)
     if code == "NoSuchBucket":
         bucket = what.removeprefix("s3://").partition("/")[0]
         return ConfigError(
             f"the bucket {bucket} does not exist",
             found=found,
-            todo="Correct the URL in the settings, or AWS_ENDPOINT_URL_S3 where the bucket is of another store.",
+            todo="Correct the URL in the settings, or AWS_ENDPOINT_URL_S3 if the bucket is on another server.",
         )
-    if code in _GONE:
-        return FileNotFoundError(f"{what} is not there")
-    if code in _OTHER:
+    if code in _NOT_FOUND_CODES:
+        return FileNotFoundError(f"{what} does not exist")
+    if code in _REPLACED_CODES:
         return OSError(f"{what} was replaced while it was read")
     if code == "InvalidObjectState":
-        return OSError(f"{what} is in a storage class that must be restored before it is read")
-    if code in _UNKNOWN:
-        return ConfigError(f"{what}: the credentials are not valid", found=found, todo=_AS_WHOM)
-    if code in _ELSEWHERE:
+        return OSError(f"{what} is in a storage class from which it must be restored before it can be read")
+    if code in INVALID_CREDENTIALS_CODES:
+        return invalid_credentials(what, found)
+    if code in _DENIED_CODES:
+        return access_denied(what, found, error, _PAGE)
+    if code in _OTHER_REGION_CODES:
         return ConfigError(
-            f"{what} lies in another region", found=found, todo="Name it by AWS_DEFAULT_REGION or in the profile."
+            f"{what} is in another region",
+            found=found,
+            todo="Set AWS_DEFAULT_REGION, or the region of the profile, to that of the bucket.",
         )
-    if code in ("AccessDenied", "403", "Forbidden", "AllAccessDisabled"):
-        return ConfigError(
-            f"{what}: access is denied",
-            found=f"{found} ({error.operation_name})",
-            todo="docs/reference/s3.md lists the permissions that are needed. Are these the right credentials?",
-        )
-    todo = "docs/reference/s3.md says what is needed."
+    todo = f"Correct what S3 names; see {_PAGE}."
     return SourceError(f"{what} cannot be read or written", found=found, todo=todo)

@@ -14,24 +14,24 @@ from lakeward.plugins.options import validated
 
 
 class LedgerOptions(BaseModel):
-    """A table of DynamoDB that outlives machines, for all pipelines; see docs/reference/ledger.md."""
+    """A table of DynamoDB, which outlives machines and may be shared by pipelines; see docs/reference/ledger.md."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     table: str = Field(
         min_length=3,
         description="The name of the table; its partition key is `ledger`, its sort key `item`, both strings, and "
-        "it has the local index `by_state`. It is another one than that of a lease.",
+        "it has the local index `by_state`. The table of a lease has other keys and cannot be used.",
     )
 
 
 def build(options: Options, runtime: Runtime) -> DynamoDbLedger:
     """Build the ledger; no request is sent before it is read."""
-    from lakeward.adapters.aws.dynamodb.access import find_client  # noqa: PLC0415  # it imports boto3
+    from lakeward.adapters.aws.dynamodb.client import create_dynamodb_client  # noqa: PLC0415  # it imports boto3
 
-    own: Mapping[str, Any] = {name: value for name, value in options.items() if name != "state"}
-    settings = validated(LedgerOptions, own, str(runtime.file), within="ledger")
-    return DynamoDbLedger(find_client(LEDGER), settings.table, runtime.pipeline)
+    ledger_options: Mapping[str, Any] = {name: value for name, value in options.items() if name != "state"}
+    settings = validated(LedgerOptions, ledger_options, str(runtime.file), within="ledger")
+    return DynamoDbLedger(create_dynamodb_client(LEDGER), settings.table, runtime.pipeline)
 
 
 @hookimpl

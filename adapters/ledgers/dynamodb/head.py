@@ -18,11 +18,13 @@ from lakeward.core.verification.source_verification import SourceVerdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """The state after the note with this number, and its writer; number 0 means that there is no note.
+    """The state of the ledger of a table after its newest note.
 
-    `recent` are the writers of earlier notes, newest first. `generation` is the note that began or rebuilt the
-    ledger of the table: items of other generations do not count. `account` lacks waiting and checked objects, which
-    are items. `records` and `checked` are object changes that may not be in their items yet.
+    - `note`: the number of that note; 0 if there is no note.
+    - `by`: its writer, a unique text of each call. `recent`: the writers of earlier notes, newest first.
+    - `generation`: the note that began or rebuilt the ledger. Items of other generations do not count.
+    - `account`: the account without waiting and checked objects, which are items.
+    - `records`, `checked`: object changes of the note that may not be in the items of their objects yet.
     """
 
     note: int = 0
@@ -35,34 +37,34 @@ class Head:
 
     @property
     def is_settled(self) -> bool:
-        """Whether all changes are in the items of their objects."""
+        """Whether all object changes are in the items of their objects."""
         return not self.records and not self.checked
 
-    def settled(self) -> Head:
-        """Return the head without object changes."""
+    def settle(self) -> Head:
+        """Return the head without object changes, for the time after they were written into items."""
         return replace(self, records=(), checked={})
 
     def to_content(self) -> str:
-        """Return the content as JSON in ASCII."""
+        """Return all but `note`, `by` and `generation` as JSON in ASCII."""
         account = self.account
         return json.dumps(
             {
                 "recent": [*self.recent],
                 "listed": account.listed,
                 "batch": account.batch,
-                "alarms": [[one.code, one.what, one.found, one.todo] for one in account.alarms],
+                "alarms": [[alarm.code, alarm.what, alarm.found, alarm.todo] for alarm in account.alarms],
                 "acked": {code: sorted(about) for code, about in account.acknowledged.items()},
                 "awaited": None if account.awaited is None else asdict(account.awaited),
                 "failure": None if account.failure is None else asdict(account.failure),
                 "verdict": None if account.verdict is None else account.verdict.to_document(),
-                "sent": [asdict(one) for one in account.sent],
+                "sent": [asdict(entry) for entry in account.sent],
                 "records": [record_to_document(record) for record in self.records],
                 "checked": {**self.checked},
             }
         )
 
     def with_content(self, text: str) -> Head:
-        """Return the head with the content that `to_content` returned."""
+        """Return the head with the content of a text of `to_content`."""
         content = json.loads(text)
         awaited, failure, verdict = content["awaited"], content["failure"], content["verdict"]
         account = Account(
@@ -73,7 +75,7 @@ class Head:
             awaited=None if awaited is None else AwaitedLoad(**{**awaited, "lacking": tuple(awaited["lacking"])}),
             failure=None if failure is None else Failure(**failure),
             verdict=None if verdict is None else SourceVerdict.of_document(verdict),
-            sent=tuple(SentEntry(**one) for one in content.get("sent", ())),  # missing in older versions
+            sent=tuple(SentEntry(**entry) for entry in content.get("sent", ())),  # missing in older versions
         )
         records = tuple(record_of_document(record) for record in content["records"])
         recent = tuple(content["recent"])
@@ -99,7 +101,7 @@ def record_to_document(record: ObjectRecord) -> Mapping[str, Any]:
 
 
 def record_of_document(document: Mapping[str, Any]) -> ObjectRecord:
-    """Return the record from the value of `record_to_document`."""
+    """Return the record of a JSON value from `record_to_document`."""
     least, greatest = document["least"], document["greatest"]
     return ObjectRecord(
         object=SourceObject(

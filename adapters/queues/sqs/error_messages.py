@@ -8,23 +8,23 @@ from typing import Final
 from botocore.exceptions import ClientError
 
 from lakeward.adapters.aws.error_messages import (
-    INVALID_CREDENTIALS,
+    INVALID_CREDENTIALS_CODES,
+    ErrorResponse,
     access_denied,
-    answer_of,
-    explaining_errors,
+    explain_client_errors,
     invalid_credentials,
 )
 from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 
 _PAGE: Final = "docs/reference/queues.md"
-_MISSING: Final = (
+_NOT_FOUND_CODES: Final = (
     "AWS.SimpleQueueService.NonExistentQueue",
     "InvalidAddress",
     "NonExistentQueue",
     "QueueDoesNotExist",
 )
-_DENIED: Final = ("AccessDenied", "AccessDeniedException", "KmsAccessDenied", "KMS.AccessDeniedException")
-_LATER: Final = (
+_DENIED_CODES: Final = ("AccessDenied", "AccessDeniedException", "KmsAccessDenied", "KMS.AccessDeniedException")
+_TRANSIENT_CODES: Final = (
     "AWS.SimpleQueueService.OverLimit",
     "InternalError",
     "InternalFailure",
@@ -41,34 +41,35 @@ transient.
 
 
 def explain_sqs_errors(what: str) -> AbstractContextManager[None]:
-    """Translate errors of SQS; `what` names the requested object.
+    """Translate errors of SQS; `what` names the requested object, such as the queue.
 
     Raises StoreUnreachable for transient errors, else ConfigError.
     """
-    return explaining_errors(what, _PAGE, _refused, _later)
+    return explain_client_errors(what, _PAGE, _response_error, _transient_error)
 
 
-def _later(what: str, found: str) -> StoreUnreachable:
+def _transient_error(what: str, found: str) -> StoreUnreachable:
     return StoreUnreachable(
         f"{what}: SQS does not answer",
         found=found,
-        todo="Nothing is lost. If that goes on: is the network there, are `url` and `region` under [queue] right?",
+        todo="Nothing is lost: without the queue all tables are checked. If it persists, check the network, "
+        "and `url` and `region` under [queue].",
     )
 
 
-def _refused(what: str, error: ClientError) -> LakewardError:
-    code, message, status = answer_of(error)
-    found = f"SQS says {message}"
-    if code in _LATER or status >= 500:
-        return _later(what, found)
-    if code in _MISSING:
+def _response_error(what: str, error: ClientError) -> LakewardError:
+    code, text, status = ErrorResponse.of(error)
+    found = f"SQS says {text}"
+    if code in _TRANSIENT_CODES or status >= 500:
+        return _transient_error(what, found)
+    if code in _NOT_FOUND_CODES:
         return ConfigError(
             f"{what} does not exist",
             found=found,
-            todo=f"Make it as {_PAGE} says, or correct `url` or `region` under [queue].",
+            todo=f"Create it as {_PAGE} says, or correct `url` or `region` under [queue].",
         )
-    if code in _DENIED:
+    if code in _DENIED_CODES:
         return access_denied(what, found, error, _PAGE)
-    if code in INVALID_CREDENTIALS:
+    if code in INVALID_CREDENTIALS_CODES:
         return invalid_credentials(what, found)
-    return ConfigError(f"{what} cannot be asked", found=found, todo=f"{_PAGE} says what is needed.")
+    return ConfigError(f"{what} cannot be used", found=found, todo=f"Correct what SQS names; see {_PAGE}.")

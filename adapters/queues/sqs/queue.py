@@ -1,4 +1,4 @@
-"""Receive messages of SQS as notices, and delete each message after its last table is done."""
+"""Receive messages of SQS as notices, and delete each message after its last table was processed."""
 
 from __future__ import annotations
 
@@ -15,19 +15,24 @@ from lakeward.core.ports import Notice
 
 log = structlog.get_logger()
 
-AT_ONCE: Final = 1000
+MAX_RECEIVED: Final = 1000
 """The largest number of messages that one `receive` returns."""
 
-_OF_REQUEST: Final = 10
+_BATCH: Final = 10
 """The largest number of messages in one request (limit of SQS)."""
 
-_TRIES: Final = 3
+_ATTEMPTS: Final = 3
+"""How often a request is sent in all if SQS fails."""
+
 _SECOND: Final = 1_000_000
 
 
 @dataclass(slots=True)
 class _Message:
-    """A message in work: the tables that are not done with it, and until when it is hidden, in microseconds."""
+    """A received message: its tables that are not processed yet, and the time until which it is hidden.
+
+    The time is in microseconds since 1970. `has_failed` is True after one of its tables failed.
+    """
 
     tables: set[str]
     hidden_until: int
@@ -41,9 +46,10 @@ class SqsQueue:
     The receipt of a notice is the number of tables of its message and the handle of the message, such as `2:AQEB`.
     `tables_at` returns the tables that read an object, by its URL. Table names are compared without case.
 
-    A message is hidden for `visibility` seconds. In the second half of this time, by the clock `now`, the time is
-    extended. A message for several tables is deleted after the last one is done, and shown again if one failed. If
-    the state of a message was lost, it comes again.
+    A message is hidden for `visibility` seconds. `extend` hides it again once half of this time is over by the
+    clock `now`, which returns microseconds. A message for several tables is deleted after the last one was
+    processed, and shown again if one failed. A message that this process has forgotten is shown again by SQS.
+    `wait` are the seconds for which SQS waits for messages.
     """
 
     client: Any = field(repr=False)
@@ -60,12 +66,13 @@ class SqsQueue:
     def receive(self) -> Sequence[Notice]:
         """Return the notices of waiting messages. Messages for no table are deleted.
 
-        A message that cannot be read stays in the queue until its redrive policy moves it.
+        A message of an unknown form stays in the queue until the redrive policy moves it. Raises StoreUnreachable
+        if SQS does not answer, ConfigError if it refuses.
         """
         self._forget_shown()
         until, messages = self._hidden_until(), list[Mapping[str, Any]]()
         try:
-            for message in self._received():
+            for message in self._receive_messages():
                 messages.append(message)
             contents = {message["ReceiptHandle"]: read_message(message["Body"]) for message in messages}
             objects = {url for content in contents.values() if content is not None for url in content.objects}
@@ -75,52 +82,53 @@ class SqsQueue:
             raise
         for message in messages:
             if contents[message["ReceiptHandle"]] is None:
-                self._warn_of(message["MessageId"])
-        known = {handle: content for handle, content in contents.items() if content is not None}
-        return self._notices(known, places, until)
+                self._warn_of_unknown_form(message["MessageId"])
+        readable = {handle: content for handle, content in contents.items() if content is not None}
+        return self._notices(readable, places, until)
 
     def _notices(
         self, contents: Mapping[str, MessageContent], places: Mapping[str, Collection[str]], until: int
     ) -> Sequence[Notice]:
-        """Return the notices of messages by handle, hidden `until` then, and delete messages for no table.
+        """Return the notices of messages, and delete messages for no table.
 
-        `places` are the tables that read each object.
+        `contents` are the messages by handle, hidden until the time `until`. `places` are the tables that read each
+        object.
         """
         names = {table.lower(): table for table in self.tables}
-        notices, ended, of_no_table = list[Notice](), list[str](), list[str]()
+        notices, obsolete, of_no_table = list[Notice](), list[str](), list[str]()
         for handle, content in contents.items():
             of_no_table += [url for url in content.objects if not places[url]]
             of_no_table += [name for name in content.tables if name.lower() not in names]
             of_objects = (name for url in content.objects for name in places[url])
-            tables = {names[one.lower()] for one in (*content.tables, *of_objects) if one.lower() in names}
+            tables = {names[name.lower()] for name in (*content.tables, *of_objects) if name.lower() in names}
             if tables:
                 with self._lock:
                     self._messages[handle] = _Message({*tables}, until)
                 notices += [Notice(name, f"{len(tables)}:{handle}") for name in sorted(tables)]
             else:
-                ended.append(handle)
+                obsolete.append(handle)
         try:
-            self._delete(ended)
+            self._delete(obsolete)
         except LakewardError as error:
-            log.warning("messages of no table could not be deleted, and come again", error=error.what)
+            log.warning("messages of no table could not be deleted: they are received again", error=error.what)
         if of_no_table:
             log.warning("messages of no table", messages=len(of_no_table), example=of_no_table[0])
         return notices
 
     def acknowledge(self, notices: Sequence[Notice]) -> None:
-        """Delete the messages that no other table is working on."""
+        """Delete the messages of tables that were processed, except those that other tables still need."""
         self._settle(notices, has_failed=False)
 
     def give_back(self, notices: Sequence[Notice]) -> None:
-        """Show the messages that no other table is working on again."""
+        """Show the messages of tables that failed again, except those that other tables still need."""
         self._settle(notices, has_failed=True)
 
     def extend(self, notices: Sequence[Notice]) -> None:
-        """Hide messages for longer. A message that SQS refuses to hide, as after twelve hours, comes again."""
+        """Hide messages for longer. One that SQS refuses to hide, as after twelve hours, is received again."""
         until, half = self._hidden_until(), self.visibility * _SECOND // 2
         with self._lock:
             handles = dict.fromkeys(_handle_of(notice) for notice in notices)
-            due = [one for one in handles if self._hidden(one) <= until - half]
+            due = [handle for handle in handles if self._hidden_until_of(handle) <= until - half]
         hidden, _ = self._hide(due, self.visibility)
         with self._lock:
             for handle in hidden:
@@ -128,33 +136,35 @@ class SqsQueue:
                     self._messages[handle].hidden_until = until
 
     def _forget_shown(self) -> None:
-        """Forget messages that are no longer hidden: when they come again, they have another handle."""
+        """Forget messages that are no longer hidden: when they are received again, they have another handle."""
         with self._lock:
             now = self.now()
-            self._messages = {one: m for one, m in self._messages.items() if m.hidden_until > now}
+            hidden = {handle: message for handle, message in self._messages.items() if message.hidden_until > now}
+            self._messages = hidden
 
     def _hidden_until(self) -> int:
         return self.now() + self.visibility * _SECOND
 
-    def _hidden(self, handle: str) -> int:
+    def _hidden_until_of(self, handle: str) -> int:
         message = self._messages.get(handle)
         return 0 if message is None else message.hidden_until
 
-    def _received(self) -> Iterator[Mapping[str, Any]]:
-        """Yield messages until there are none, or their number reaches the limit."""
-        request = {"MaxNumberOfMessages": _OF_REQUEST, "VisibilityTimeout": self.visibility}
-        for number in range(AT_ONCE // _OF_REQUEST):
+    def _receive_messages(self) -> Iterator[Mapping[str, Any]]:
+        """Receive and yield messages until there are none, or their number reaches the limit."""
+        request = {"MaxNumberOfMessages": _BATCH, "VisibilityTimeout": self.visibility}
+        for number in range(MAX_RECEIVED // _BATCH):
             try:
-                answer = self._request(self.client.receive_message, WaitTimeSeconds=self.wait, **request)
+                response = self._request(self.client.receive_message, WaitTimeSeconds=self.wait, **request)
             except StoreUnreachable:
                 if number == 0:
                     raise
                 return  # process the messages received so far
-            if not answer.get("Messages"):
+            if not response.get("Messages"):
                 return
-            yield from answer["Messages"]
+            yield from response["Messages"]
 
     def _settle(self, notices: Sequence[Notice], *, has_failed: bool) -> None:
+        """Note that the tables of notices ended, and delete or show the messages that no other table needs."""
         delete, show = dict[str, None](), dict[str, None]()
         with self._lock:
             for notice in notices:
@@ -162,7 +172,7 @@ class SqsQueue:
                 message = self._messages.get(handle)
                 if message is None:
                     if not _is_of_one_table(notice):
-                        continue  # another table may still work on it: it comes again
+                        continue  # another table may still need it: SQS shows it again
                     message = _Message({notice.table}, 0)
                 message.tables.discard(notice.table)
                 message.has_failed |= has_failed
@@ -173,51 +183,57 @@ class SqsQueue:
         self._hide([*show], 0)
 
     def _delete(self, handles: Sequence[str]) -> None:
-        _, failed = self._try_each(self.client.delete_message_batch, handles, {})
+        _, failed = self._request_for_each(self.client.delete_message_batch, handles, {})
         if failed:
-            log.warning("messages could not be deleted, and come again", messages=len(failed))
+            log.warning("messages could not be deleted: they are received again", messages=len(failed))
 
     def _show_again(self, handles: Sequence[str]) -> None:
-        """Show received messages again. If that fails, they come again by themselves."""
+        """Show received messages again. If that fails, SQS shows them again at the end of their time."""
         try:
             self._hide(handles, 0)
         except LakewardError as error:
-            log.warning("messages that were received come again later", messages=len(handles), error=error.what)
+            log.warning(
+                "received messages could not be shown again: they are received again later",
+                messages=len(handles),
+                error=error.what,
+            )
 
     def _hide(self, handles: Sequence[str], seconds: int) -> tuple[Sequence[str], Sequence[str]]:
-        return self._try_each(self.client.change_message_visibility_batch, handles, {"VisibilityTimeout": seconds})
+        """Hide messages for these seconds from now on; return the handles as `_request_for_each` does."""
+        values = {"VisibilityTimeout": seconds}
+        return self._request_for_each(self.client.change_message_visibility_batch, handles, values)
 
-    def _try_each(
-        self, ask: Callable[..., Mapping[str, Any]], handles: Sequence[str], values: Mapping[str, Any]
+    def _request_for_each(
+        self, operation: Callable[..., Mapping[str, Any]], handles: Sequence[str], values: Mapping[str, Any]
     ) -> tuple[Sequence[str], Sequence[str]]:
-        """Send requests of ten messages, and repeat those that failed on the side of SQS.
+        """Request an operation on messages, ten at a time, and repeat what failed on the side of SQS.
 
-        Return the handles that succeeded, and those that failed to the end. Handles that SQS refuses are in
-        neither: the message is gone, or was received by another process and has another handle.
+        Return the handles that succeeded, and those that failed in every attempt. Handles that SQS refuses are in
+        neither: the message was deleted, or was received by another process and has another handle.
         """
-        done, remaining = list[str](), [*handles]
-        for _ in range(_TRIES):
+        succeeded, remaining = list[str](), [*handles]
+        for _ in range(_ATTEMPTS):
             failed = []
-            for start in range(0, len(remaining), _OF_REQUEST):
-                some = remaining[start : start + _OF_REQUEST]
+            for start in range(0, len(remaining), _BATCH):
+                batch = remaining[start : start + _BATCH]
                 entries = [
-                    {"Id": str(number), "ReceiptHandle": handle, **values} for number, handle in enumerate(some)
+                    {"Id": str(number), "ReceiptHandle": handle, **values} for number, handle in enumerate(batch)
                 ]
-                answer = self._request(ask, Entries=entries)
-                refused = {some[int(one["Id"])]: one for one in answer.get("Failed", ())}
-                failed += [handle for handle, one in refused.items() if not one.get("SenderFault")]
-                done += [handle for handle in some if handle not in refused]
+                response = self._request(operation, Entries=entries)
+                errors = {batch[int(error["Id"])]: error for error in response.get("Failed", ())}
+                failed += [handle for handle, error in errors.items() if not error.get("SenderFault")]
+                succeeded += [handle for handle in batch if handle not in errors]
             remaining = failed
-        return done, remaining
+        return succeeded, remaining
 
-    def _request(self, ask: Callable[..., Mapping[str, Any]], **request: Any) -> Mapping[str, Any]:
+    def _request(self, operation: Callable[..., Mapping[str, Any]], **request: Any) -> Mapping[str, Any]:
         from lakeward.adapters.queues.sqs.error_messages import explain_sqs_errors  # noqa: PLC0415  # boto3 is optional
 
         with explain_sqs_errors(f"the queue {self.url}"):
-            return ask(QueueUrl=self.url, **request)
+            return operation(QueueUrl=self.url, **request)
 
-    def _warn_of(self, message: str) -> None:
-        """Warn of an unreadable message, only once: a queue with another purpose has many."""
+    def _warn_of_unknown_form(self, message: str) -> None:
+        """Warn of a message of an unknown form, only once: a queue with another purpose has many."""
         (log.debug if self._has_warned else log.warning)(
             "a message of no known form is left in the queue", message=message, todo="see docs/reference/queues.md"
         )

@@ -1,4 +1,4 @@
-"""The Glue Data Catalog, where Athena, Spark and Trino find tables that have no catalog of their own."""
+"""The Glue Data Catalog, in which Athena, Spark and Trino find tables that have no catalog of their own."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ class GlueOptions(BaseModel):
     database: str | None = Field(
         None,
         min_length=1,
-        description="The database of all tables; without it each namespace of the lake has one, called as it is.",
+        description="The database of all tables. Without it each namespace of the lake has a database of its name.",
     )
     region: str | None = Field(
         None,
         min_length=1,
-        description="Its region, where it is not the one that the environment or the profile names.",
+        description="The region of the catalog. The default is that of the environment or the profile.",
     )
     catalog_id: str | None = Field(
         None,
         min_length=1,
-        description="The id of the catalog, where it is not that of the account, as `123456789012`.",
+        description="The id of the catalog, as `123456789012`. The default is that of the account.",
     )
     lake_formation: AccessOptions | None = Field(
-        None, description="Tags and grants of Lake Formation; without it nobody is granted anything."
+        None, description="Tags and grants of Lake Formation; without it none are set."
     )
 
 

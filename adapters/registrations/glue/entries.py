@@ -16,14 +16,14 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.ports import DescribedColumn, TableDescription
 from lakeward.core.schema import find_case_clash
 
-_COMMENT: Final = 255
-"""The largest number of characters of a comment in Glue."""
+_MAX_COMMENT: Final = 255
+"""The largest number of characters of a column comment in Glue."""
 
-_DESCRIPTION: Final = 2048
-"""The largest number of characters of a description."""
+_MAX_DESCRIPTION: Final = 2048
+"""The largest number of characters of a table description in Glue."""
 
-_PART: Final = 4000
-"""The largest number of characters of a property in Hive's metastore."""
+_MAX_PROPERTY: Final = 4000
+"""The largest number of characters of a property in a metastore of Hive."""
 
 _SEQUENCE_FILES: Final = {
     "InputFormat": "org.apache.hadoop.mapred.SequenceFileInputFormat",
@@ -34,15 +34,18 @@ _SEQUENCE_FILES: Final = {
 _LAZY: Final = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 _OPEN_CSV: Final = "org.apache.hadoop.hive.serde2.OpenCSVSerde"
 _NO_ESCAPE: Final = "\u0001"
-"""A character that no file contains: DMS doubles quotes, and a backslash is an ordinary character."""
+"""An escape character that no file contains: DMS doubles quotes, and a backslash is an ordinary character."""
 
-_OF_HUDI: Final = "org.apache.hudi.hadoop."
-_PARQUET: Final = "org.apache.hadoop.hive.ql.io.parquet."
+_HUDI_CLASSES: Final = "org.apache.hudi.hadoop."
+_PARQUET_CLASSES: Final = "org.apache.hadoop.hive.ql.io.parquet."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """The entry of a table: its name in Glue, its storage descriptor, and its other fields."""
+    """The entry of a table in Glue, with its storage descriptor and parameters in the form of the Glue API.
+
+    `partitions` has the storage descriptor of each partition by its values.
+    """
 
     name: str
     storage: Mapping[str, Any]
@@ -60,21 +63,21 @@ class Entry:
 def entry_of(table: TableDescription) -> Entry:
     """Return the entry of a table; raises ConfigError for columns that Glue does not allow."""
     _check_columns(table)
-    builders = {"hudi": _of_hudi, "parquet": _of_parquet, "csv": _of_csv}
-    return builders.get(table.format, _of_delta)(table)
+    builders = {"hudi": _hudi_entry, "parquet": _parquet_entry, "csv": _csv_entry}
+    return builders.get(table.format, _delta_entry)(table)
 
 
 def _check_columns(table: TableDescription) -> None:
-    both = find_case_clash(column.name for column in table.columns)
-    if both is not None:
+    names = find_case_clash(column.name for column in table.columns)
+    if names is not None:
         raise ConfigError(
-            f"{table.namespace}.{table.name} cannot be registered: two of its columns would be one",
-            found=f"the Glue Data Catalog writes names in small letters: {both[0]} and {both[1]}",
-            todo="Give one of the two another name.",
+            f"{table.namespace}.{table.name} cannot be registered: two of its columns would have one name",
+            found=f"names in the Glue Data Catalog are in lower case: {names[0]} and {names[1]}",
+            todo="Rename one of the two in the source or by a column rule.",
         )
 
 
-def _of_delta(table: TableDescription) -> Entry:
+def _delta_entry(table: TableDescription) -> Entry:
     return Entry(
         name=table.name.lower(),
         storage={
@@ -92,21 +95,21 @@ def _of_delta(table: TableDescription) -> Entry:
             "table_type": "DELTA",
             "spark.sql.sources.provider": "delta",
         },
-        comment=_plain(table.comment or "", _DESCRIPTION),
+        comment=_one_line(table.comment or "", _MAX_DESCRIPTION),
     )
 
 
-def _of_hudi(table: TableDescription) -> Entry:
+def _hudi_entry(table: TableDescription) -> Entry:
     keys = [column for name in table.partition_by for column in table.columns if column.name == name]
     others = [column for column in table.columns if column.name not in table.partition_by]
     reader = "realtime.HoodieParquetRealtimeInputFormat" if table.has_logs else "HoodieParquetInputFormat"
     storage = {
         "Columns": _columns(others),
         "Location": table.location,
-        "InputFormat": f"{_OF_HUDI}{reader}",
-        "OutputFormat": f"{_PARQUET}MapredParquetOutputFormat",
+        "InputFormat": f"{_HUDI_CLASSES}{reader}",
+        "OutputFormat": f"{_PARQUET_CLASSES}MapredParquetOutputFormat",
         "SerdeInfo": {
-            "SerializationLibrary": f"{_PARQUET}serde.ParquetHiveSerDe",
+            "SerializationLibrary": f"{_PARQUET_CLASSES}serde.ParquetHiveSerDe",
             "Parameters": {
                 "serialization.format": "1",
                 "path": table.location,
@@ -125,43 +128,47 @@ def _of_hudi(table: TableDescription) -> Entry:
             **_spark_schema([*others, *keys], [column.name for column in keys]),
         },
         partition_keys=_columns(keys),
-        comment=_plain(table.comment or "", _DESCRIPTION),
+        comment=_one_line(table.comment or "", _MAX_DESCRIPTION),
         partitions={
             partition.values: {**storage, "Location": partition.location} for partition in table.partitions or ()
         },
     )
 
 
-def _of_parquet(table: TableDescription) -> Entry:
+def _parquet_entry(table: TableDescription) -> Entry:
     return Entry(
         name=table.name.lower(),
         storage={
             "Columns": _columns(table.columns),
             "Location": table.location,
-            "InputFormat": f"{_PARQUET}MapredParquetInputFormat",
-            "OutputFormat": f"{_PARQUET}MapredParquetOutputFormat",
+            "InputFormat": f"{_PARQUET_CLASSES}MapredParquetInputFormat",
+            "OutputFormat": f"{_PARQUET_CLASSES}MapredParquetOutputFormat",
             "SerdeInfo": {
-                "SerializationLibrary": f"{_PARQUET}serde.ParquetHiveSerDe",
+                "SerializationLibrary": f"{_PARQUET_CLASSES}serde.ParquetHiveSerDe",
                 "Parameters": {"serialization.format": "1"},
             },
         },
         parameters={"EXTERNAL": "TRUE", "classification": "parquet"},
-        comment=_plain(table.comment or "", _DESCRIPTION),
+        comment=_one_line(table.comment or "", _MAX_DESCRIPTION),
     )
 
 
-def _of_csv(table: TableDescription) -> Entry:
+def _csv_entry(table: TableDescription) -> Entry:
     form = table.csv
     if form is None:
-        raise LookupError(f"{table.name} is CSV of no form")
-    quoted = {"separatorChar": form.delimiter, "quoteChar": form.quote, "escapeChar": _NO_ESCAPE}
-    plain = {
-        "field.delim": form.delimiter,
-        "serialization.format": form.delimiter,
-        "serialization.null.format": form.null_text,
+        raise LookupError(f"the description of {table.name} has no form of its CSV files")
+    open_csv = {
+        "SerializationLibrary": _OPEN_CSV,
+        "Parameters": {"separatorChar": form.delimiter, "quoteChar": form.quote, "escapeChar": _NO_ESCAPE},
     }
-    serde = {"SerializationLibrary": _OPEN_CSV, "Parameters": quoted}
-    lazy = {"SerializationLibrary": _LAZY, "Parameters": plain}
+    lazy = {
+        "SerializationLibrary": _LAZY,
+        "Parameters": {
+            "field.delim": form.delimiter,
+            "serialization.format": form.delimiter,
+            "serialization.null.format": form.null_text,
+        },
+    }
     header = {"skip.header.line.count": "1"} if form.has_header else {}
     return Entry(
         name=table.name.lower(),
@@ -170,10 +177,10 @@ def _of_csv(table: TableDescription) -> Entry:
             "Location": table.location,
             "InputFormat": "org.apache.hadoop.mapred.TextInputFormat",
             "OutputFormat": "org.apache.hadoop.hive.ql.io.HiveIgnoreKeyTextOutputFormat",
-            "SerdeInfo": serde if form.quote else lazy,
+            "SerdeInfo": open_csv if form.quote else lazy,
         },
         parameters={"EXTERNAL": "TRUE", "classification": "csv", **header},
-        comment=_plain(table.comment or "", _DESCRIPTION),
+        comment=_one_line(table.comment or "", _MAX_DESCRIPTION),
     )
 
 
@@ -185,17 +192,17 @@ def _column(column: DescribedColumn) -> Iterator[tuple[str, str]]:
     yield "Name", column.name.lower()
     yield "Type", hive_type(column.type, column.name)
     if column.comment:
-        yield "Comment", _plain(column.comment, _COMMENT)
+        yield "Comment", _one_line(column.comment, _MAX_COMMENT)
 
 
-def _plain(text: str, most: int) -> str:
-    """Return a text on one line, of at most `most` characters.
+def _one_line(text: str, limit: int) -> str:
+    """Return a text on one line, of at most `limit` characters.
 
-    >>> _plain("two   lines", 20), _plain("too long", 6)
+    >>> _one_line("two   lines", 20), _one_line("too long", 6)
     ('two lines', 'too l…')
     """
     line = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def _spark_schema(columns: Sequence[DescribedColumn], partition_by: Sequence[str]) -> Mapping[str, str]:
@@ -206,11 +213,11 @@ def _spark_schema(columns: Sequence[DescribedColumn], partition_by: Sequence[str
     from lakeward.adapters.formats.delta_rs.columns import field_of  # noqa: PLC0415  # Delta writes types as Spark does
 
     fields = [
-        {**field_of(one.name, one.type), "metadata": {"comment": one.comment} if one.comment else {}}
-        for one in columns
+        {**field_of(column.name, column.type), "metadata": {"comment": column.comment} if column.comment else {}}
+        for column in columns
     ]
     text = json.dumps({"type": "struct", "fields": fields}, separators=(",", ":"))
-    parts = [text[at : at + _PART] for at in range(0, len(text), _PART)]
+    parts = [text[start : start + _MAX_PROPERTY] for start in range(0, len(text), _MAX_PROPERTY)]
     prefix = "spark.sql.sources.schema"
     return {
         f"{prefix}.numParts": str(len(parts)),

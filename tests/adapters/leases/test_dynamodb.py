@@ -1,4 +1,4 @@
-"""Leases in DynamoDB: the laws of the kit, clocks that differ, answers that are lost, and what is asked."""
+"""Leases in DynamoDB: their laws, wrong clocks, races, lost responses, and the requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tenancies import Clock, DynamoDb
 
-from lakeward.adapters.leases.dynamodb.lease import APART
+from lakeward.adapters.leases.dynamodb.lease import MAX_CLOCK_ERROR
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import LeaseGrant
 from lakeward.plugins.testing import LeaseUnderTest, lease_contract
@@ -24,44 +24,44 @@ SECOND = 1_000_000
 
 
 def item(dynamodb: DynamoDb) -> Any:
-    found = dynamodb.client.get_item(TableName=dynamodb.table, Key={"lease": {"S": "shop"}})
-    return found.get("Item")
+    response = dynamodb.client.get_item(TableName=dynamodb.table, Key={"lease": {"S": "shop"}})
+    return response.get("Item")
 
 
 # Clocks.
 
 
-def test_two_machines_whose_clocks_differ_as_they_may_never_both_have_it(dynamodb: DynamoDb) -> None:
-    random, terms = Random(3), dict[str, LeaseGrant]()
-    clocks = {"a": lambda: dynamodb.clock() - APART, "b": lambda: dynamodb.clock() + APART}
+def test_two_machines_with_allowed_clock_errors_never_own_a_lease_together(dynamodb: DynamoDb) -> None:
+    random, grants = Random(3), dict[str, LeaseGrant]()
+    clocks = {"a": lambda: dynamodb.clock() - MAX_CLOCK_ERROR, "b": lambda: dynamodb.clock() + MAX_CLOCK_ERROR}
     leases = {owner: dynamodb.lease(clock) for owner, clock in clocks.items()}
     changes = 0
     for _ in range(150):
         owner = random.choice("ab")
         dynamodb.clock.turn(random.randrange(40) * SECOND)
-        term = leases[owner].take("shop", owner)
-        if term.owner == owner:
-            changes += term.fence != terms.get(owner, term).fence
-            terms[owner] = term
-        assert sum(clocks[one]() < term.until for one, term in terms.items()) <= 1
+        grant = leases[owner].take("shop", owner)
+        if grant.owner == owner:
+            changes += grant.fence != grants.get(owner, grant).fence
+            grants[owner] = grant
+        assert sum(clocks[one]() < grant.until for one, grant in grants.items()) <= 1
     assert changes > 3, "they never took turns"
 
 
 @pytest.mark.parametrize("seconds", [-120, -7, 7, 120])
-def test_a_clock_that_is_wrong_is_refused_before_anything_is_written(dynamodb: DynamoDb, seconds: int) -> None:
-    with pytest.raises(ConfigError, match="the clock of this machine is") as refused:
+def test_a_wrong_clock_is_refused_before_anything_is_written(dynamodb: DynamoDb, seconds: int) -> None:
+    with pytest.raises(ConfigError, match="the clock of this machine is") as raised:
         dynamodb.lease(lambda: dynamodb.clock() + seconds * SECOND).take("shop", "a")
-    assert ("ahead of" if seconds > 0 else "behind") in refused.value.what
-    assert "NTP" in str(refused.value.todo)
+    assert ("ahead of" if seconds > 0 else "behind") in raised.value.what
+    assert "NTP" in str(raised.value.todo)
     assert item(dynamodb) is None
 
 
 @pytest.mark.parametrize("seconds", [-5, -1, 0, 1, 5])
-def test_a_clock_that_is_a_little_off_is_none_of_our_business(dynamodb: DynamoDb, seconds: int) -> None:
+def test_a_small_clock_error_is_accepted(dynamodb: DynamoDb, seconds: int) -> None:
     assert dynamodb.lease(lambda: dynamodb.clock() + seconds * SECOND).take("shop", "a").owner == "a"
 
 
-def test_an_answer_that_takes_long_is_no_clock_that_is_wrong(dynamodb: DynamoDb) -> None:
+def test_a_slow_response_is_no_clock_error(dynamodb: DynamoDb) -> None:
     def slow() -> int:
         dynamodb.clock.turn(8 * SECOND)
         return dynamodb.clock()
@@ -69,20 +69,20 @@ def test_an_answer_that_takes_long_is_no_clock_that_is_wrong(dynamodb: DynamoDb)
     assert dynamodb.lease(slow).take("shop", "a").owner == "a"
 
 
-def test_a_clock_that_is_set_while_the_lease_is_held_is_seen_by_its_renewal(dynamodb: DynamoDb) -> None:
+def test_renewing_a_lease_checks_the_clock(dynamodb: DynamoDb) -> None:
     machine = Clock()
     lease = dynamodb.lease(machine)
-    term = lease.take("shop", "a")
+    grant = lease.take("shop", "a")
     machine.turn(60 * SECOND)
     with pytest.raises(ConfigError, match="59 s ahead"):
-        lease.renew(term)
+        lease.renew(grant)
 
 
-# Races and lost answers.
+# Races and lost responses.
 
 
 class Interrupted:
-    """A client before whose next write somebody else does something."""
+    """A client that calls a function before its next write."""
 
     def __init__(self, client: Any, does: Any) -> None:
         self.client, self.does = client, does
@@ -102,52 +102,52 @@ def interrupted(dynamodb: DynamoDb, does: Any) -> Any:
     return lease
 
 
-def test_who_takes_it_between_a_look_and_a_write_has_it(dynamodb: DynamoDb) -> None:
+def test_a_lease_taken_between_read_and_write_stays_with_its_owner(dynamodb: DynamoDb) -> None:
     lease = interrupted(dynamodb, lambda _: dynamodb.lease().take("shop", "b"))
     assert lease.take("shop", "a").owner == "b"
 
 
-def test_one_that_is_renewed_between_a_look_and_a_write_is_not_taken(dynamodb: DynamoDb) -> None:
-    term = dynamodb.lease().take("shop", "b")
+def test_a_lease_renewed_between_read_and_write_is_not_taken(dynamodb: DynamoDb) -> None:
+    grant = dynamodb.lease().take("shop", "b")
     dynamodb.pass_time(1.1)
-    lease = interrupted(dynamodb, lambda _: dynamodb.lease().renew(term))
+    lease = interrupted(dynamodb, lambda _: dynamodb.lease().renew(grant))
     assert lease.take("shop", "a").owner == "b"
 
 
-def test_one_that_is_given_back_between_a_look_and_a_write_is_taken(dynamodb: DynamoDb) -> None:
-    term = dynamodb.lease().take("shop", "b")
+def test_a_lease_given_back_between_read_and_write_is_taken(dynamodb: DynamoDb) -> None:
+    grant = dynamodb.lease().take("shop", "b")
     dynamodb.pass_time(1.1)
-    lease = interrupted(dynamodb, lambda _: dynamodb.lease().give_back(term))
+    lease = interrupted(dynamodb, lambda _: dynamodb.lease().give_back(grant))
     assert (lease.take("shop", "a").owner, item(dynamodb)["owner"]) == ("a", {"S": "a"})
 
 
-def test_a_write_whose_answer_was_lost_counts_when_it_is_sent_again(dynamodb: DynamoDb) -> None:
+def test_a_repeated_write_after_a_lost_response_takes_the_lease(dynamodb: DynamoDb) -> None:
     lease = interrupted(dynamodb, lambda request: dynamodb.client.put_item(**request))
-    term = lease.take("shop", "a")
-    assert (term.owner, term.fence) == ("a", 1)
-    assert lease.renew(term).fence == 1
+    grant = lease.take("shop", "a")
+    assert (grant.owner, grant.fence) == ("a", 1)
+    assert lease.renew(grant).fence == 1
 
 
-def test_an_item_that_a_person_deleted_is_lost_to_its_owner_and_free(dynamodb: DynamoDb) -> None:
+def test_a_deleted_item_ends_the_lease_and_frees_it(dynamodb: DynamoDb) -> None:
     lease = dynamodb.lease()
-    term = lease.take("shop", "a")
+    grant = lease.take("shop", "a")
     dynamodb.client.delete_item(TableName=dynamodb.table, Key={"lease": {"S": "shop"}})
-    assert (lease.renew(term).owner, lease.renew(term).fence) == ("", 0)
+    assert (lease.renew(grant).owner, lease.renew(grant).fence) == ("", 0)
     assert lease.take("shop", "b").owner == "b"
 
 
-# What is asked.
+# Requests.
 
 
-def test_what_it_costs_is_a_read_and_a_write_to_take_and_a_write_to_keep(dynamodb: DynamoDb) -> None:
+def test_taking_a_lease_is_a_read_and_a_write_and_renewing_it_a_write(dynamodb: DynamoDb) -> None:
     lease = dynamodb.lease()
-    term = lease.take("shop", "a")
+    grant = lease.take("shop", "a")
     assert dynamodb.asked == ["GetItem", "PutItem"]
-    lease.give_back(lease.renew(term))
+    lease.give_back(lease.renew(grant))
     assert dynamodb.asked == ["GetItem", "PutItem", "PutItem", "PutItem"]
 
 
-def test_an_item_of_something_else_is_refused(dynamodb: DynamoDb) -> None:
+def test_an_item_that_is_no_lease_is_refused(dynamodb: DynamoDb) -> None:
     dynamodb.client.put_item(TableName=dynamodb.table, Item={"lease": {"S": "shop"}, "rows": {"N": "1"}})
     with pytest.raises(ConfigError, match="the item 'shop' of the DynamoDB table is no lease"):
         dynamodb.lease().take("shop", "a")

@@ -1,4 +1,4 @@
-"""The ledger in DynamoDB: the laws of the kit, crashes and other writers at every request, and what is asked."""
+"""The ledger in DynamoDB: its laws, crashes and other writers at every request, and the requests."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MANY = Notes(
     batch=2,
     alarms=(),
 )
-"""More than one transaction of DynamoDB holds."""
+"""More objects than one transaction of DynamoDB can write."""
 OTHER = Notes(records=[record(3, APPLIED, batch=3), record(300)], states={VANISHED: ["f4"]}, listed=9, batch=3)
 ANEW = Notes(replaces_all=True, records=[record(n, APPLIED, batch=1) for n in (1, 7)], checked={"f7": 1}, batch=1)
 
@@ -68,7 +68,7 @@ def known(ledger: Ledger) -> tuple[Account, Sequence[ObjectRecord]]:
 
 
 def after(*notes: Notes) -> tuple[Account, Sequence[ObjectRecord]]:
-    """Return what is known when these were written, one behind the other."""
+    """Return the content of a ledger after these notes in order."""
     model = MemoryLedger()
     for one in notes:
         model.write(TABLE, one)
@@ -76,7 +76,7 @@ def after(*notes: Notes) -> tuple[Account, Sequence[ObjectRecord]]:
 
 
 class Meddled:
-    """A client before whose n-th request something happens."""
+    """A client that calls a function before its n-th request."""
 
     def __init__(self, client: Any, number: int, does: Callable[[], object]) -> None:
         self.client, self.number, self.does, self.asked = client, number, does, 0
@@ -104,28 +104,28 @@ def crash() -> None:
 
 
 def no_pause(_seconds: float) -> None:
-    """Go on at once."""
+    """Do not wait."""
 
 
 @pytest.fixture(params=[300_000, 4_000], ids=["in one item", "in parts"])
 def part(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a head be in one item, or in several."""
+    """Run a test with heads in one item, and with heads in several."""
     monkeypatch.setattr(module, "_PART", request.param)
 
 
 def pipelines(fake: Fake) -> Iterator[tuple[int, str]]:
-    """Yield numbers of requests, and for each a pipeline that has a first note."""
+    """Yield the number of a request, and a pipeline with a first note, for one request after the other."""
     for number in count(1):
         name = f"shop-{number}"
         fake.ledger(pipeline=name).write(TABLE, FIRST)
         yield number, name
 
 
-# One note, seen whole or not at all.
+# A note is visible as a whole or not at all.
 
 
 @pytest.mark.usefixtures("part")
-def test_a_note_of_many_objects_is_seen_whole_or_not_at_all_wherever_its_writer_crashes(
+def test_a_long_note_is_visible_as_a_whole_or_not_at_all_wherever_its_writer_crashes(
     fake: Fake,
 ) -> None:
     seen = []
@@ -141,9 +141,9 @@ def test_a_note_of_many_objects_is_seen_whole_or_not_at_all_wherever_its_writer_
             another.write(TABLE, OTHER)
             assert known(another) == (after(FIRST, MANY, OTHER) if is_in else after(FIRST, OTHER)), number
             another.write(TABLE, MANY)
-            assert known(another) == (
-                after(FIRST, MANY, OTHER, MANY) if is_in else after(FIRST, OTHER, MANY)
-            ), number
+            assert known(another) == (after(FIRST, MANY, OTHER, MANY) if is_in else after(FIRST, OTHER, MANY)), (
+                number
+            )
         if not client.was_met:
             break
     assert after(FIRST) in seen
@@ -152,9 +152,7 @@ def test_a_note_of_many_objects_is_seen_whole_or_not_at_all_wherever_its_writer_
 
 @pytest.mark.usefixtures("part")
 @pytest.mark.parametrize("theirs", [OTHER, MANY, ANEW], ids=["other", "many", "anew"])
-def test_two_notes_are_written_one_behind_the_other_wherever_the_first_writer_sleeps(
-    fake: Fake, theirs: Notes
-) -> None:
+def test_concurrent_notes_are_applied_in_order_wherever_the_first_writer_sleeps(fake: Fake, theirs: Notes) -> None:
     orders = set()
     for number, name in pipelines(fake):
         another = fake.ledger(pipeline=name)
@@ -181,7 +179,7 @@ def test_two_notes_are_written_one_behind_the_other_wherever_the_first_writer_sl
     ],
     ids=["account", "all", "states", "names"],
 )
-def test_who_reads_while_a_note_is_written_sees_it_whole_or_not_at_all(
+def test_a_concurrent_reader_sees_a_note_as_a_whole_or_not_at_all(
     fake: Fake, theirs: Notes, read: Callable[[Ledger], Any]
 ) -> None:
     model = MemoryLedger()
@@ -197,8 +195,8 @@ def test_who_reads_while_a_note_is_written_sees_it_whole_or_not_at_all(
             break
 
 
-def test_a_writer_who_wakes_up_late_brings_nothing_back(fake: Fake) -> None:
-    """It sleeps before each of its requests, and the objects are noted, forgotten and noted again meanwhile."""
+def test_a_late_writer_does_not_restore_older_items(fake: Fake) -> None:
+    """It sleeps before each of its requests, while others write, remove and write the objects again."""
     for number, name in pipelines(fake):
         another = fake.ledger(pipeline=name)
 
@@ -219,7 +217,7 @@ def test_a_writer_who_wakes_up_late_brings_nothing_back(fake: Fake) -> None:
 
 @pytest.mark.usefixtures("part")
 def test_a_writer_may_sleep_while_another_crashes(fake: Fake) -> None:
-    """One sleeps before each of its requests, and meanwhile the other crashes before each of its own."""
+    """One sleeps before each of its requests, while the other crashes before each of its own."""
     for slept in count(1):
         for crashed in count(1):
             fake.client.items.clear()
@@ -241,7 +239,7 @@ def test_a_writer_may_sleep_while_another_crashes(fake: Fake) -> None:
 
 
 class SendsTwice:
-    """A client that sends each write twice, as one whose answer was lost is sent again; others may act between."""
+    """A client that sends each write twice, as if the response was lost; others may act in between."""
 
     def __init__(self, client: Any, between: Callable[[], object] = lambda: None) -> None:
         self.client = client
@@ -261,7 +259,7 @@ class SendsTwice:
 
 
 @pytest.mark.usefixtures("part")
-def test_a_write_whose_answer_was_lost_counts_once(fake: Fake) -> None:
+def test_a_write_whose_response_was_lost_counts_once(fake: Fake) -> None:
     ledger = fake.ledger(SendsTwice(fake.client))
     for notes in (FIRST, MANY, ANEW):
         ledger.write(TABLE, notes)
@@ -269,8 +267,8 @@ def test_a_write_whose_answer_was_lost_counts_once(fake: Fake) -> None:
     assert fake.client.items[f"shop/{TABLE}", "head"]["note"] == {"N": "3"}
 
 
-def test_a_write_whose_answer_was_lost_counts_once_though_another_wrote_behind_it(fake: Fake) -> None:
-    """What the other noted of the same objects stays."""
+def test_a_write_whose_response_was_lost_counts_once_after_a_later_note(fake: Fake) -> None:
+    """The note of the other writer about the same objects stays."""
     applied = Notes(records=[replace(record(1), state=ObjectState.APPLIED, batch=1)], batch=1)
     others = [lambda: fake.ledger().write(TABLE, applied)]
     ledger = fake.ledger(SendsTwice(fake.client, lambda: others and others.pop()()))
@@ -278,7 +276,7 @@ def test_a_write_whose_answer_was_lost_counts_once_though_another_wrote_behind_i
     assert known(fake.ledger()) == after(Notes(records=[record(1)]), applied)
 
 
-# What is kept.
+# Stored content.
 
 
 def test_an_account_may_be_longer_than_an_item(ledger_table: LedgerTable) -> None:
@@ -292,9 +290,7 @@ def test_an_account_may_be_longer_than_an_item(ledger_table: LedgerTable) -> Non
     assert ledger_table.ledger().account(TABLE) == Account(batch=2)
 
 
-def test_what_nobody_reads_any_more_is_deleted(
-    ledger_table: LedgerTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_obsolete_items_are_deleted(ledger_table: LedgerTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PART", 4_000)
     client = Meddled(ledger_table.client, 5, crash)
     with pytest.raises(StoreUnreachable):
@@ -310,7 +306,7 @@ def test_what_nobody_reads_any_more_is_deleted(
 @pytest.mark.parametrize(
     "name", ["x/" * 2_000, "grün/ä €.csv", "cut \udcff off", ""], ids=["long", "of letters", "of no text", "empty"]
 )
-def test_any_name_is_kept(ledger_table: LedgerTable, name: str) -> None:
+def test_any_object_name_is_stored(ledger_table: LedgerTable, name: str) -> None:
     found = record(1, name=name)
     ledger_table.ledger().write(TABLE, Notes(records=[found], checked={name: 1}))
     assert list(ledger_table.ledger().objects(TABLE, names=[name])) == [found]
@@ -324,7 +320,7 @@ def test_pipelines_share_a_table_and_do_not_see_each_other(ledger_table: LedgerT
     assert known(ledger_table.ledger(pipeline="b")) == after(ANEW)
 
 
-def test_who_deletes_the_head_begins_anew(ledger_table: LedgerTable) -> None:
+def test_without_its_head_a_ledger_is_empty(ledger_table: LedgerTable) -> None:
     for notes in (FIRST, MANY):
         ledger_table.ledger().write(TABLE, notes)
     key = {"ledger": {"S": f"shop/{TABLE}"}, "item": {"S": "head"}}
@@ -341,15 +337,15 @@ def test_a_ledger_of_a_newer_lakeward_is_refused(
     ledger_table.ledger().write(TABLE, FIRST)
     monkeypatch.setattr(module, "_VERSION", 1)
     for use in (lambda ledger: ledger.account(TABLE), lambda ledger: ledger.write(TABLE, FIRST)):
-        with pytest.raises(TableError, match=r"the ledger shop/shop\.orders .* cannot be used") as refused:
+        with pytest.raises(TableError, match=r"the ledger shop/shop\.orders .* cannot be used") as raised:
             use(ledger_table.ledger())
-        assert "version 9" in str(refused.value.found)
+        assert "version 9" in str(raised.value.found)
 
 
-# What is asked.
+# Requests.
 
 
-def test_what_names_no_object_is_a_read_and_a_write(ledger_table: LedgerTable) -> None:
+def test_a_note_without_objects_is_a_read_and_a_write(ledger_table: LedgerTable) -> None:
     ledger_table.ledger().write(TABLE, Notes(has_ended=True))
     assert ledger_table.asked == ["GetItem", "PutItem"]
 
@@ -364,7 +360,7 @@ def test_a_small_note_is_five_requests(ledger_table: LedgerTable) -> None:
     assert ledger_table.asked == ["GetItem", "BatchGetItem", "PutItem"], "what is known already is written again"
 
 
-def test_what_is_read_costs_what_is_asked_for(ledger_table: LedgerTable) -> None:
+def test_only_the_requested_items_are_read(ledger_table: LedgerTable) -> None:
     for notes in (FIRST, MANY, Notes(records=[record(n) for n in (300, 301)])):
         ledger_table.ledger().write(TABLE, notes)
     ledger_table.asked.clear()
@@ -388,11 +384,11 @@ def test_a_query_is_read_to_its_last_page(ledger_table: LedgerTable) -> None:
     assert ledger_table.asked.count("Query") > 1
 
 
-# What DynamoDB puts off or refuses.
+# Postponed and refused requests.
 
 
 class Refuses:
-    """A client whose operation answers with something else so many times."""
+    """A client whose operation gives another response a number of times."""
 
     def __init__(self, client: Any, operation: str, answer: Any, times: int) -> None:
         self.client, self.operation, self.answer, self.times = client, operation, answer, times
@@ -415,12 +411,12 @@ class Refuses:
 
 def cancelled(*codes: str) -> ClientError:
     reasons: Any = {"CancellationReasons": [{"Code": code} for code in codes]}
-    said = {"Code": "TransactionCanceledException", "Message": f"[{', '.join(codes)}]"}
-    return ClientError({"Error": said, **reasons}, "TransactWriteItems")
+    details = {"Code": "TransactionCanceledException", "Message": f"[{', '.join(codes)}]"}
+    return ClientError({"Error": details, **reasons}, "TransactWriteItems")
 
 
 def half(found: Callable[..., Any], request: dict[str, Any]) -> Any:
-    """Answer to the half of what is asked, rounded down."""
+    """Process half of the items, rounded down, and return the others as unprocessed."""
     ((table, asked),) = request["RequestItems"].items()
     keys = asked["Keys"] if isinstance(asked, dict) else asked
     now, later = keys[: len(keys) // 2], keys[len(keys) // 2 :]
@@ -435,7 +431,7 @@ THREE = Notes(records=[record(n) for n in (1, 2, 3)])
 
 
 @pytest.mark.parametrize("code", ["TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"])
-def test_what_dynamodb_puts_off_is_sent_again_behind_a_pause(ledger_table: LedgerTable, code: str) -> None:
+def test_postponed_requests_are_sent_again_after_a_pause(ledger_table: LedgerTable, code: str) -> None:
     paused: list[float] = []
     client = Refuses(ledger_table.client, "transact_write_items", cancelled("None", code, "None"), 3)
     ledger_table.ledger(client, pause=paused.append).write(TABLE, THREE)
@@ -444,7 +440,7 @@ def test_what_dynamodb_puts_off_is_sent_again_behind_a_pause(ledger_table: Ledge
     assert paused == sorted(paused)
 
 
-def test_what_dynamodb_puts_off_for_too_long_is_an_error_of_words(ledger_table: LedgerTable) -> None:
+def test_requests_that_are_postponed_for_too_long_are_an_error(ledger_table: LedgerTable) -> None:
     client = Refuses(ledger_table.client, "transact_write_items", cancelled("ThrottlingError", "None", "None"), 99)
     with pytest.raises(StoreUnreachable, match="has more to do than it can") as raised:
         ledger_table.ledger(client, pause=no_pause).write(TABLE, THREE)
@@ -453,7 +449,7 @@ def test_what_dynamodb_puts_off_for_too_long_is_an_error_of_words(ledger_table: 
     assert known(ledger_table.ledger()) == after(THREE), "the note counts, and the next writer writes its items"
 
 
-def test_a_transaction_that_will_never_pass_is_an_error_at_once(ledger_table: LedgerTable) -> None:
+def test_a_transaction_that_cannot_succeed_is_an_error_at_once(ledger_table: LedgerTable) -> None:
     full = cancelled("ItemCollectionSizeLimitExceeded", "None", "None")
     client = Refuses(ledger_table.client, "transact_write_items", full, 1)
     with pytest.raises(ConfigError, match="is full for one table of the lake") as raised:
@@ -462,7 +458,7 @@ def test_a_transaction_that_will_never_pass_is_an_error_at_once(ledger_table: Le
 
 
 @pytest.mark.parametrize("operation", ["batch_get_item", "batch_write_item"])
-def test_what_of_a_batch_was_left_is_asked_for_again(ledger_table: LedgerTable, operation: str) -> None:
+def test_unprocessed_items_of_a_batch_are_requested_again(ledger_table: LedgerTable, operation: str) -> None:
     client = Refuses(ledger_table.client, operation, half, 4)
     ledger = ledger_table.ledger(client, pause=no_pause)
     for notes in (FIRST, MANY, ANEW):
@@ -476,7 +472,7 @@ def test_what_of_a_batch_was_left_is_asked_for_again(ledger_table: LedgerTable, 
         )
 
 
-def test_a_ledger_that_is_written_all_the_time_is_an_error_of_words(ledger_table: LedgerTable) -> None:
+def test_a_ledger_under_constant_writes_is_an_error(ledger_table: LedgerTable) -> None:
     ledger = ledger_table.ledger(pause=no_pause)
     numbers = count(1)
 
@@ -502,18 +498,20 @@ def test_a_ledger_that_is_written_all_the_time_is_an_error_of_words(ledger_table
     ],
 )
 @pytest.mark.parametrize(
-    ("code", "error", "said"),
+    ("code", "error", "expected"),
     [
         ("ProvisionedThroughputExceededException", StoreUnreachable, "DynamoDB does not answer"),
         ("AccessDeniedException", ConfigError, "access is denied"),
     ],
 )
-def test_errors_are_in_words_whatever_was_asked(
-    ledger_table: LedgerTable, operation: str, use: Any, code: str, error: type[Exception], said: str
+def test_errors_of_every_request_are_translated(
+    ledger_table: LedgerTable, operation: str, use: Any, code: str, error: type[Exception], expected: str
 ) -> None:
-    refused = ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
-    with pytest.raises(error, match=f"the DynamoDB table {ledger_table.table} in eu-central-1: {said}") as raised:
-        use(ledger_table.ledger(Refuses(ledger_table.client, operation, refused, 1), pause=no_pause))
+    client_error = ClientError({"Error": {"Code": code, "Message": "no"}}, operation)
+    with pytest.raises(
+        error, match=f"the DynamoDB table {ledger_table.table} in eu-central-1: {expected}"
+    ) as raised:
+        use(ledger_table.ledger(Refuses(ledger_table.client, operation, client_error, 1), pause=no_pause))
     assert isinstance(raised.value, StoreUnreachable) or "docs/reference/ledger.md" in str(raised.value)
 
 

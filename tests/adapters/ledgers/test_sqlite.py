@@ -1,4 +1,4 @@
-"""The ledgers: those in memory and in SQLite are held to the kit; what is SQLite's own."""
+"""The laws of the ledgers in memory and in SQLite, and tests of the SQLite file."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def record(order: int, state: ObjectState = ObjectState.SEEN, **rest: Any) -> Ob
 
 
 def states(ledger: Ledger) -> dict[str, str]:
-    return {found.object.name: found.state.value for found in ledger.objects(TABLE)}
+    return {record.object.name: record.state.value for record in ledger.objects(TABLE)}
 
 
 # SQLite.
 
 
-def test_reading_makes_no_file(tmp_path: Path) -> None:
+def test_reading_creates_no_file(tmp_path: Path) -> None:
     ledger = SqliteLedger(tmp_path / "state" / FILE)
     ledger.account(TABLE)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_note_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_note_is_written_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
     ledger = SqliteLedger(tmp_path / FILE)
     ledger.write(TABLE, Notes(records=[record(1)]))
     spoilt = SourceObject("f2", 2, "x" * 10, 1, b"")  # type: ignore[arg-type]
@@ -58,7 +58,7 @@ def test_a_note_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spoil", ["text", "version"])
-def test_a_file_that_is_no_ledger_is_named_and_may_be_deleted(tmp_path: Path, spoil: str) -> None:
+def test_the_error_for_an_invalid_file_names_it_and_says_to_delete_it(tmp_path: Path, spoil: str) -> None:
     file = tmp_path / FILE
     if spoil == "text":
         file.write_text("not a database, and long enough to be told from an empty one" * 20, "utf-8")
@@ -68,12 +68,12 @@ def test_a_file_that_is_no_ledger_is_named_and_may_be_deleted(tmp_path: Path, sp
         db.close()
     ledger = SqliteLedger(file)
     for use in (lambda: ledger.account(TABLE), lambda: ledger.write(TABLE, Notes(batch=1))):
-        with pytest.raises(TableError, match=r"ledger\.db cannot be used") as refused:
+        with pytest.raises(TableError, match=r"ledger\.db cannot be used") as raised:
             use()
-        assert "delete the file" in str(refused.value.todo)
+        assert "delete the file" in str(raised.value.todo)
 
 
-def test_a_ledger_of_an_earlier_version_keeps_what_it_has(tmp_path: Path) -> None:
+def test_a_ledger_of_an_earlier_version_keeps_its_content(tmp_path: Path) -> None:
     ledger = SqliteLedger(tmp_path / FILE)
     ledger.write(TABLE, Notes(records=[record(1)], batch=3))
     with sqlite3.connect(tmp_path / FILE) as db:
@@ -88,6 +88,6 @@ def test_a_ledger_of_an_earlier_version_keeps_what_it_has(tmp_path: Path) -> Non
     assert (ledger.account(TABLE).batch, ledger.account(TABLE).failure) == (3, failure)
 
 
-def test_it_has_no_keys_of_its_own(tmp_path: Path) -> None:
+def test_the_ledger_has_no_settings_keys(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="ledger"):
         build({"state": tmp_path, "path": "x"}, Runtime(lambda: None, tmp_path))

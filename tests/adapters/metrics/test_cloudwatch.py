@@ -1,4 +1,4 @@
-"""Lines of the embedded metric format, held to the schema that AWS documents."""
+"""Lines of the embedded metric format, checked by the schema that AWS documents."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ SCHEMA = {
         }
     },
 }
-"""What the user guide of CloudWatch has under "Embedded metric format schema", and no more members than those."""
+"""The schema of the user guide of CloudWatch ("Embedded metric format schema"), without additional members."""
 
 AT = 1_796_083_200_123_456
 ORDERS = TableFigures(
@@ -76,29 +76,29 @@ LINES = TableFigures(table="shop.lines", batches=1, events_read=5, events_applie
 
 
 def checked(line: str) -> dict[str, Any]:
-    """Read a line as CloudWatch would: what it says is a metric is a number, and a dimension is a text."""
+    """Return a line after checks that its metrics are numbers and its dimensions are texts."""
     assert "\n" not in line
-    found: dict[str, Any] = json.loads(line)
-    jsonschema.validate(found, SCHEMA)
-    for directive in found["_aws"]["CloudWatchMetrics"]:
-        assert all(isinstance(found[metric["Name"]], int | float) for metric in directive["Metrics"])
+    document: dict[str, Any] = json.loads(line)
+    jsonschema.validate(document, SCHEMA)
+    for directive in document["_aws"]["CloudWatchMetrics"]:
+        assert all(isinstance(document[metric["Name"]], int | float) for metric in directive["Metrics"])
         names = [name for dimensions in directive["Dimensions"] for name in dimensions]
-        assert all(0 < len(found[name]) <= 1024 and found[name].isascii() for name in names)
-    return found
+        assert all(0 < len(document[name]) <= 1024 and document[name].isascii() for name in names)
+    return document
 
 
 def figures(*tables: TableFigures, **more: Any) -> PipelineFigures:
     return PipelineFigures(pipeline="shop", run="0123456789ab", at=AT, tables=tables, **more)
 
 
-def test_a_table_has_a_line_with_all_that_is_known_of_it() -> None:
+def test_a_table_has_a_line_with_all_known_metrics() -> None:
     _, line = embedded_lines(figures(ORDERS), "lakeward", [ORDERS])
-    found = checked(line)
-    (directive,) = found.pop("_aws")["CloudWatchMetrics"]
+    document = checked(line)
+    (directive,) = document.pop("_aws")["CloudWatchMetrics"]
     assert (directive["Namespace"], directive["Dimensions"]) == ("lakeward", [["Pipeline", "Table"]])
     units = {metric["Name"]: metric["Unit"] for metric in directive["Metrics"]}
     assert units == dict.fromkeys(units, "Count") | {"Seconds": "Seconds", "LagSeconds": "Seconds"}
-    assert found == {
+    assert document == {
         "Pipeline": "shop",
         "Table": "shop.orders",
         "Run": "0123456789ab",
@@ -124,15 +124,15 @@ def test_times_are_milliseconds() -> None:
 def test_the_pipeline_has_the_sums_of_its_tables_and_the_greatest_lag() -> None:
     line, *rest = embedded_lines(figures(ORDERS, LINES, seconds=3.0, waiting=4), "acme/data")
     assert rest == []
-    found = checked(line)
-    (directive,) = found["_aws"]["CloudWatchMetrics"]
+    document = checked(line)
+    (directive,) = document["_aws"]["CloudWatchMetrics"]
     assert (directive["Namespace"], directive["Dimensions"]) == ("acme/data", [["Pipeline"]])
-    assert (found["EventsApplied"], found["Rows"], found["LagSeconds"]) == (13, 107, 99.0)
-    assert (found["RunSeconds"], found["TablesWaiting"], found["Failures"]) == (3.0, 4, 1)
-    assert "Table" not in found
+    assert (document["EventsApplied"], document["Rows"], document["LagSeconds"]) == (13, 107, 99.0)
+    assert (document["RunSeconds"], document["TablesWaiting"], document["Failures"]) == (3.0, 4, 1)
+    assert "Table" not in document
 
 
-def test_what_nobody_knows_is_no_metric() -> None:
+def test_an_unknown_value_is_no_metric() -> None:
     line, of_table = embedded_lines(figures(), "lakeward", [TableFigures(table="a.b")])
     assert "RunSeconds" not in checked(line)
     assert {"Rows", "HeldKeys", "LagSeconds"} & checked(of_table).keys() == set()
@@ -145,17 +145,17 @@ def test_a_run_that_failed_as_a_whole_is_a_failure_of_the_pipeline() -> None:
 
 
 @pytest.mark.parametrize("name", ["shop.été", "x" * 3000, 'a."b.c"', "a.\u2028b"])
-def test_odd_names_are_dimensions_that_cloudwatch_takes(name: str) -> None:
+def test_names_become_valid_dimension_values(name: str) -> None:
     table = TableFigures(table=name)
     _, line = embedded_lines(figures(table), "lakeward", [table])
     assert checked(line)["Table"].startswith(name[:1])
 
 
-def test_there_are_no_more_metrics_than_a_line_may_have() -> None:
+def test_a_line_has_at_most_the_allowed_number_of_metrics() -> None:
     assert len(METRICS) + 2 <= 100
 
 
 @pytest.mark.parametrize("namespace", ["AWS/lakeward", "", "a b", "é", "x" * 256, ":a"])
-def test_what_is_no_namespace_is_refused(namespace: str) -> None:
+def test_an_invalid_namespace_is_refused(namespace: str) -> None:
     with pytest.raises(ConfigError, match="namespace"):
         validated(MetricsSettings, tomllib.loads(f'namespace = "{namespace}"'), "lakeward.toml", within="metrics")

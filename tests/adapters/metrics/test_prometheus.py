@@ -1,4 +1,4 @@
-"""Figures as Prometheus reads them: the text format by its grammar, and the server that has it."""
+"""Metrics for Prometheus: the text format by its grammar, and the server."""
 
 from __future__ import annotations
 
@@ -33,51 +33,51 @@ TYPE: Final = re.compile(rf"# TYPE ({NAME}) (counter|gauge)")
 
 
 def read(text: str) -> dict[str, dict[str, float]]:
-    """Read samples by name and labels; each name has HELP and TYPE before its samples, once, and all together."""
+    """Return samples by name and labels. Each name has HELP and TYPE once, directly before all its samples."""
     assert text.endswith("\n")
-    found: dict[str, dict[str, float]] = {}
+    samples: dict[str, dict[str, float]] = {}
     current = ""
     for line in text.splitlines():
         if helped := HELP.fullmatch(line):
             current = helped[1]
-            assert current not in found
-            found[current] = {}
+            assert current not in samples
+            samples[current] = {}
         elif typed := TYPE.fullmatch(line):
-            assert (typed[1], found[current]) == (current, {})
+            assert (typed[1], samples[current]) == (current, {})
             assert (typed[2] == "counter") == current.endswith("_total")
         else:
             sample = SAMPLE.fullmatch(line)
             assert sample is not None, line
             assert sample[1] == current
-            assert sample[2] not in found[current]
-            found[current][sample[2]] = float(sample[3])
-    return found
+            assert sample[2] not in samples[current]
+            samples[current][sample[2]] = float(sample[3])
+    return samples
 
 
-def test_the_text_has_each_figure_by_its_table() -> None:
-    found = read(prometheus_text(FIGURES))
+def test_the_text_has_each_figure_of_each_table() -> None:
+    samples = read(prometheus_text(FIGURES))
     orders, lines = 'pipeline="shop",table="shop.orders"', 'pipeline="shop",table="shop.lines"'
-    assert found["lakeward_events_applied_total"] == {orders: 8, lines: 0}
-    assert found["lakeward_batches_total"] == {orders: 2, lines: 0}
-    assert found["lakeward_failures_total"] == {orders: 0, lines: 1}
-    assert found["lakeward_failing"] == {orders: 0, lines: 1}
-    assert found["lakeward_work_seconds_total"] == {orders: 1.5, lines: 0}
-    assert found["lakeward_lag_seconds"] == {orders: 12.5}
-    assert found["lakeward_rows"] == {orders: 100}
-    assert found["lakeward_run_seconds"] == {'pipeline="shop"': 3.25}
-    assert found["lakeward_tables_waiting"] == {'pipeline="shop"': 4}
+    assert samples["lakeward_events_applied_total"] == {orders: 8, lines: 0}
+    assert samples["lakeward_batches_total"] == {orders: 2, lines: 0}
+    assert samples["lakeward_failures_total"] == {orders: 0, lines: 1}
+    assert samples["lakeward_failing"] == {orders: 0, lines: 1}
+    assert samples["lakeward_work_seconds_total"] == {orders: 1.5, lines: 0}
+    assert samples["lakeward_lag_seconds"] == {orders: 12.5}
+    assert samples["lakeward_rows"] == {orders: 100}
+    assert samples["lakeward_run_seconds"] == {'pipeline="shop"': 3.25}
+    assert samples["lakeward_tables_waiting"] == {'pipeline="shop"': 4}
 
 
 def test_names_are_escaped() -> None:
     name = 'a."b\\c\nd"é'
-    found = read(prometheus_text(replace(FIGURES, tables=[replace(ORDERS, table=name)])))
-    (labels,) = found["lakeward_rows"]
+    samples = read(prometheus_text(replace(FIGURES, tables=[replace(ORDERS, table=name)])))
+    (labels,) = samples["lakeward_rows"]
     (escaped,) = re.findall(r'table="((?:[^"\\]|\\.)*)"', labels)
     plain = re.sub(r"\\(.)", lambda one: {"n": "\n"}.get(one[1], one[1]), escaped)
     assert plain == name
 
 
-def test_a_pipeline_without_tables_has_its_own_figures() -> None:
+def test_a_pipeline_without_tables_has_figures() -> None:
     assert read(prometheus_text(replace(FIGURES, tables=[])))["lakeward_rows"] == {}
 
 
@@ -90,7 +90,7 @@ def ask(url: str, method: str = "GET") -> requests.Response:
         return session.request(method, url, timeout=60)
 
 
-def test_the_newest_figures_are_read_while_it_lasts() -> None:
+def test_the_server_shows_the_newest_figures() -> None:
     with MetricsServer("127.0.0.1", 0, replace(FIGURES, tables=[])) as server:
         assert server.url.startswith("http://127.0.0.1:")
         for figures in (server.figures, FIGURES):
@@ -106,13 +106,13 @@ def test_the_newest_figures_are_read_while_it_lasts() -> None:
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/", 404), ("POST", "/metrics", 501)])
-def test_nothing_else_is_there(method: str, path: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_paths_are_not_found(method: str, path: str, status: int, capsys: pytest.CaptureFixture[str]) -> None:
     with MetricsServer("127.0.0.1", 0, FIGURES) as server:
         assert ask(server.url.removesuffix("/metrics") + path, method).status_code == status
     assert capsys.readouterr().err == ""
 
 
-def test_who_goes_away_before_an_answer_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_client_that_closes_early_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     with MetricsServer("127.0.0.1", 0, FIGURES) as server:
         port = int(server.url.split(":")[2].split("/")[0])
         for _ in range(5):
@@ -122,7 +122,7 @@ def test_who_goes_away_before_an_answer_is_no_error(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().err == ""
 
 
-def test_a_port_that_is_taken_is_said_with_what_to_do() -> None:
+def test_a_used_port_is_an_error_that_says_what_to_do() -> None:
     with MetricsServer("127.0.0.1", 0, FIGURES) as server:
         port = int(server.url.split(":")[2].split("/")[0])
         with pytest.raises(SetupError, match=f"port {port}") as error:
@@ -131,6 +131,6 @@ def test_a_port_that_is_taken_is_said_with_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("address", ["no.such.address.invalid", "203.0.113.1"])
-def test_an_address_that_is_not_of_this_machine_is_said(address: str) -> None:
+def test_an_address_of_another_machine_is_an_error(address: str) -> None:
     with pytest.raises(SetupError, match=re.escape(address)):
         MetricsServer(address, 0, FIGURES)

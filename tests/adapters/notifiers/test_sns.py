@@ -1,4 +1,4 @@
-"""Notices of SNS as a queue of SQS that subscribes to the topic gets them."""
+"""Notices of SNS, as a queue that subscribes to the topic receives them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))
 
 @dataclass
 class Topic:
-    """A topic with a queue that subscribes to it, and the messages that the queue got."""
+    """A topic with a queue that subscribes to it, and the messages that the queue received."""
 
     sns: Any
     sqs: Any
@@ -43,15 +43,15 @@ class Topic:
         topic_fifo = {"FifoTopic": "true"} if self.is_fifo else {}
         self.queue = self.sqs.create_queue(QueueName=name, Attributes=fifo)["QueueUrl"]
         self.arn = self.sns.create_topic(Name=name, Attributes=topic_fifo)["TopicArn"]
-        asked = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=["QueueArn"])
-        queue = asked["Attributes"]["QueueArn"]
+        response = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=["QueueArn"])
+        queue = response["Attributes"]["QueueArn"]
         self.sns.subscribe(TopicArn=self.arn, Protocol="sqs", Endpoint=queue)
 
     def received(self) -> list[dict[str, Any]]:
-        """Return all that the queue got so far."""
-        while found := self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10).get("Messages"):
-            self.messages += [json.loads(one["Body"]) for one in found]
-            for one in found:
+        """Return all messages that the queue has received."""
+        while received := self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10).get("Messages"):
+            self.messages += [json.loads(one["Body"]) for one in received]
+            for one in received:
                 self.sqs.delete_message(QueueUrl=self.queue, ReceiptHandle=one["ReceiptHandle"])
         return self.messages
 
@@ -61,12 +61,12 @@ class Topic:
 
 @pytest.fixture
 def make_topic(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Topic]]:
-    """Return what makes topics in an SNS that is named by the environment, in another region than that names."""
+    """Return a function that creates topics, in another region than that of the environment."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
-    own = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **own, "AWS_DEFAULT_REGION": "us-west-2"}.items():
+    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **variables, "AWS_DEFAULT_REGION": "us-west-2"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(sns, "_PATIENCE", 60)  # the machine may be slow
+    monkeypatch.setattr(sns, "_TIMEOUT", 60)  # the machine may be slow
     session = boto3.Session(region_name="eu-central-1")
     clients = [session.client(name) for name in ("sns", "sqs")]
 
@@ -98,25 +98,27 @@ def test_the_subject_is_one_line_and_the_pipeline_an_attribute(make_topic: Calla
     assert message["MessageAttributes"]["pipeline"] == {"Type": "String", "Value": "shop" * 40}
 
 
-def test_the_notices_of_a_pipeline_are_a_group_of_a_fifo_topic(make_topic: Callable[..., Topic]) -> None:
+def test_the_notices_of_a_pipeline_are_a_message_group(make_topic: Callable[..., Topic]) -> None:
     topic = make_topic(is_fifo=True)
     topic.notifier().send(NOTICE)
     topic.notifier().send(replace(NOTICE, at=NOTICE.at + 1))
     assert len(topic.received()) == 2
 
 
-def test_a_topic_that_is_not_there_is_a_mistake_that_is_named(make_topic: Callable[..., Topic]) -> None:
+def test_the_error_for_a_missing_topic_names_it(make_topic: Callable[..., Topic]) -> None:
     topic = make_topic()
-    with pytest.raises(ConfigError, match="is not there") as error:
+    with pytest.raises(ConfigError, match="does not exist") as error:
         build_sns({"topic": topic.arn + "-gone"}, RUNTIME).send(NOTICE)
     assert topic.arn in str(error.value)
 
 
-def test_one_that_does_not_answer_may_answer_soon(monkeypatch: pytest.MonkeyPatch, closed_port: int) -> None:
+def test_a_server_that_does_not_answer_is_a_retryable_error(
+    monkeypatch: pytest.MonkeyPatch, closed_port: int
+) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     options = {"topic": "arn:aws:sns:eu-central-1:123456789012:gone", "endpoint": f"http://127.0.0.1:{closed_port}"}
-    with pytest.raises(StoreUnreachable, match="cannot be told now"):
+    with pytest.raises(StoreUnreachable, match="cannot be published to now"):
         build_sns(options, RUNTIME).send(NOTICE)
 
 
@@ -126,7 +128,7 @@ def test_a_topic_is_named_by_its_arn(topic: str) -> None:
         build_sns({"topic": topic}, RUNTIME)
 
 
-def test_without_boto3_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_boto3_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(service_clients, "find_spec", lambda _: None)
     notifier = build_sns({"topic": "arn:aws:sns:eu-central-1:123456789012:data-team"}, RUNTIME)
     with pytest.raises(SetupError, match="boto3 is not installed"):

@@ -1,4 +1,4 @@
-"""A webhook as a server of HTTP sees it; nothing of its URL is shown, whatever goes wrong."""
+"""Webhooks, with an HTTP server; no error shows a part of the URL."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def bench(hook: Hook, closed_port: int) -> NotifierUnderTest:
 TestWebhook = notifier_contract(bench)
 
 
-def test_no_value_is_a_command_to_a_chat(hook: Hook) -> None:
+def test_special_characters_of_slack_are_escaped(hook: Hook) -> None:
     entry = replace(NOTICE.entries[0], found="<!channel> & <https://x.example|here>")
     webhook(hook.url).send(replace(NOTICE, entries=[entry]))
     (posted,) = hook.posted
@@ -43,7 +43,7 @@ def test_no_value_is_a_command_to_a_chat(hook: Hook) -> None:
     assert posted["entries"][0]["found"] == entry.found
 
 
-def test_text_for_people_stands_beside_fields_for_programs(hook: Hook) -> None:
+def test_a_notice_has_text_for_people_and_fields_for_programs(hook: Hook) -> None:
     webhook(f"  {hook.url}\n").send(replace(NOTICE, entries=[replace(NOTICE.entries[0], since=NOTICE.at)]))
     (posted,), (headers,) = hook.posted, hook.headers
     assert posted.pop("text").startswith("lakeward shop: 1 table needs somebody (run 0123456789ab, 2026-")
@@ -84,7 +84,7 @@ def refused(url: str, timeout: float = 30) -> LakewardError:
         (599, StoreUnreachable, "it answers with 599"),
     ],
 )
-def test_what_it_answers_is_told_by_its_status(
+def test_the_error_depends_on_the_status_of_the_response(
     hook: Hook, status: int, kind: type[LakewardError], found: str
 ) -> None:
     hook.status = status
@@ -99,7 +99,7 @@ def test_no_redirect_is_followed(hook: Hook) -> None:
     assert [headers["path"] for headers in hook.headers] == [f"/services/{TOKEN}"]
 
 
-def test_one_that_does_not_answer_is_not_waited_for(hook: Hook) -> None:
+def test_a_response_is_awaited_only_for_the_timeout(hook: Hook) -> None:
     hook.silence = threading.Event()
     assert refused(hook.url, 0.05).found == "no answer within 0.05 s"
     hook.silence.set()
@@ -119,14 +119,14 @@ def test_one_that_does_not_answer_is_not_waited_for(hook: Hook) -> None:
         f"https://éxample.com/{TOKEN}",
     ],
 )
-def test_what_is_no_url_is_refused_and_not_shown(url: str) -> None:
+def test_an_invalid_url_is_refused_and_not_shown(url: str) -> None:
     error = refused(url)
     assert isinstance(error, ConfigError)
-    assert "no URL" in error.what
+    assert "no valid URL" in error.what
     assert TOKEN not in f"{error!r}{error}{error.__context__!r}{error.__cause__!r}"
 
 
-def test_no_url_is_shown_where_tls_is_not_spoken(hook: Hook) -> None:
+def test_a_tls_error_does_not_show_the_url(hook: Hook) -> None:
     error = refused(hook.url.replace("http:", "https:"))
     assert str(error.found).startswith("TLS: ")
     assert TOKEN not in f"{error!r}{error}{error.__context__!r}{error.__cause__!r}"
@@ -151,6 +151,6 @@ def test_the_settings_have_the_name_of_the_secret_and_never_the_url() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, -1, 61])
-def test_it_has_a_minute_to_answer_at_the_most(timeout: float) -> None:
+def test_the_timeout_is_at_most_a_minute(timeout: float) -> None:
     with pytest.raises(ConfigError, match="timeout"):
         webhook("https://example.com", timeout)

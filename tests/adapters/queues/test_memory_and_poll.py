@@ -1,4 +1,4 @@
-"""The queues that come with lakeward, held to the kit."""
+"""The laws of the queues in memory and without a service."""
 
 from __future__ import annotations
 

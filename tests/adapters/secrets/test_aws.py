@@ -1,4 +1,4 @@
-"""Secrets of AWS, held to the kit against a Secrets Manager and a Parameter Store that moto plays."""
+"""Secrets of AWS: their laws and errors, with Secrets Manager and Parameter Store of moto."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ WORD = "s3cr\u00e9t of a database"
 
 @pytest.fixture
 def aws(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Name the server by the environment, as the AWS command line has it named."""
+    """Set the server of moto in the environment."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
-    named = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **named}.items():  # moto finds the service behind a key without blanks
+    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **variables}.items():  # moto finds the service behind a key without blanks
         monkeypatch.setenv(name, value)
 
 
 def keep(name: str, value: str | bytes) -> None:
-    """Keep a secret in both stores, or make it another; bytes in one alone."""
+    """Store or replace a secret in both stores; bytes only in Secrets Manager."""
     session = boto3.Session()  # the default one keeps the credentials that it began with
     client = session.client("secretsmanager")
-    said = {"SecretBinary": value} if isinstance(value, bytes) else {"SecretString": value}
+    expected = {"SecretBinary": value} if isinstance(value, bytes) else {"SecretString": value}
     try:
-        client.create_secret(Name=name, **said)
+        client.create_secret(Name=name, **expected)
     except client.exceptions.ResourceExistsException:
-        client.put_secret_value(SecretId=name, **said)
+        client.put_secret_value(SecretId=name, **expected)
     if isinstance(value, str):
         session.client("ssm").put_parameter(Name=name, Value=value, Type="SecureString", Overwrite=True)
 
@@ -51,8 +51,8 @@ def in_secrets_manager(aws: None) -> SecretStoreUnderTest:
 
 def in_a_field(aws: None) -> SecretStoreUnderTest:
     keep("/shop/login", json.dumps({"username": "lakeward", "password": WORD}))
-    named = {"name": "/shop/login#password", "missing": "/shop/login#word"}
-    return SecretStoreUnderTest(secrets=SecretsManager(), value=WORD.encode(), **named)
+    variables = {"name": "/shop/login#password", "missing": "/shop/login#word"}
+    return SecretStoreUnderTest(secrets=SecretsManager(), value=WORD.encode(), **variables)
 
 
 def in_the_parameter_store(aws: None) -> SecretStoreUnderTest:
@@ -69,7 +69,7 @@ BOTH = pytest.mark.parametrize("store", [SecretsManager(), ParameterStore()], id
 
 @BOTH
 @pytest.mark.usefixtures("aws")
-def test_one_that_is_rotated_is_read_anew(store: AwsSecrets) -> None:
+def test_a_rotated_secret_is_read_again(store: AwsSecrets) -> None:
     for password in ("one", "two"):
         keep("/shop/rotated", json.dumps({"password": password, "port": 5432}))
         assert store.read("/shop/rotated#password").reveal() == password.encode()
@@ -77,7 +77,7 @@ def test_one_that_is_rotated_is_read_anew(store: AwsSecrets) -> None:
 
 
 @pytest.mark.usefixtures("aws")
-def test_bytes_are_read_as_they_are() -> None:
+def test_a_binary_secret_is_read_unchanged() -> None:
     keep("/shop/bytes", b"\x00\xff")
     assert SecretsManager().read("/shop/bytes").reveal() == b"\x00\xff"
 
@@ -87,13 +87,13 @@ def test_bytes_are_read_as_they_are() -> None:
 def test_a_text_that_is_no_object_has_no_fields_and_is_not_shown(store: AwsSecrets) -> None:
     for text in (WORD, json.dumps([WORD])):
         keep("/shop/no-object", text)
-        with pytest.raises(ConfigError, match="is no JSON object") as refused:
+        with pytest.raises(ConfigError, match="is no JSON object") as raised:
             store.read("/shop/no-object#password")
-        assert WORD not in repr(refused.value) + str(refused.value.__cause__) + str(refused.value.__context__)
+        assert WORD not in repr(raised.value) + str(raised.value.__cause__) + str(raised.value.__context__)
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "kind", "said"),
+    ("code", "status", "kind", "expected"),
     [
         ("AccessDeniedException", 400, ConfigError, "may not be read"),
         ("ThrottlingException", 400, StoreUnreachable, "cannot be read now"),
@@ -101,24 +101,26 @@ def test_a_text_that_is_no_object_has_no_fields_and_is_not_shown(store: AwsSecre
         ("DecryptionFailure", 400, ConfigError, "cannot be read"),
     ],
 )
-def test_what_aws_refuses_is_said_and_what_may_be_over_soon_is_told_apart(
-    code: str, status: int, kind: type[LakewardError], said: str, monkeypatch: pytest.MonkeyPatch
+def test_errors_of_aws_are_translated_and_only_transient_ones_are_retryable(
+    code: str, status: int, kind: type[LakewardError], expected: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: object, **__: object) -> None:
-        told: Any = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}
-        raise ClientError(told, "GetSecretValue")
+        response: Any = {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}
+        raise ClientError(response, "GetSecretValue")
 
-    monkeypatch.setattr(SecretsManager, "_ask", refuse)
+    monkeypatch.setattr(SecretsManager, "_fetch", refuse)
     monkeypatch.setattr(SecretsManager, "_client", lambda _: None)
-    with pytest.raises(kind, match=said) as refused:
+    with pytest.raises(kind, match=expected) as raised:
         SecretsManager().read("shop/database")
-    assert "aws-secrets-manager:shop/database" in refused.value.what
-    assert refused.value.retryable is (kind is StoreUnreachable)
+    assert "aws-secrets-manager:shop/database" in raised.value.what
+    assert raised.value.retryable is (kind is StoreUnreachable)
 
 
 @BOTH
 @pytest.mark.usefixtures("aws")
-def test_without_credentials_or_boto3_it_is_said_so(store: AwsSecrets, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_credentials_and_a_missing_boto3_are_errors(
+    store: AwsSecrets, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in [name for name in os.environ if name.startswith(("AWS_ACCESS", "AWS_SECRET"))]:
         monkeypatch.delenv(name)
     with pytest.raises(ConfigError, match="there are no credentials"):
@@ -129,7 +131,7 @@ def test_without_credentials_or_boto3_it_is_said_so(store: AwsSecrets, monkeypat
 
 
 @pytest.mark.parametrize("kind", ["aws-secrets-manager", "aws-ssm"])
-def test_settings_name_them_as_any_other(kind: str) -> None:
+def test_settings_name_secrets_of_aws_by_kind_and_name(kind: str) -> None:
     build: Callable[..., Any] = registry_of(load(entry_points=False)).secrets.build
     name = _named_secret({kind: "shop/database#password"})
     assert (str(name), build(name.kind, {}, None).kind) == (f"{kind}:shop/database#password", kind)

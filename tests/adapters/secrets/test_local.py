@@ -1,4 +1,4 @@
-"""The places of secrets that come with lakeward, held to the kit."""
+"""The laws of secrets in the environment and in files."""
 
 from __future__ import annotations
 

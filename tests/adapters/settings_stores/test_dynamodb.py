@@ -1,4 +1,4 @@
-"""Settings in a control table of DynamoDB, held to the kit against one that moto plays."""
+"""Settings in a control table of DynamoDB: their laws and errors, with a table of moto."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ AT = 1_795_000_000_000_000
 
 @pytest.fixture
 def control(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The name of a control table without items, of a server that is named by the environment."""
+    """Return the name of an empty control table, on the server that is set in the environment."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
-    named = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **named}.items():
+    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **variables}.items():
         monkeypatch.setenv(name, value)
     table = f"control-{next(NUMBERS)}"
     boto3.Session().client("dynamodb").create_table(
@@ -52,8 +52,8 @@ def put(control: str, table: str, **attributes: Any) -> None:
 
 
 def item(control: str, table: str) -> dict[str, str]:
-    found = boto3.Session().client("dynamodb").get_item(TableName=control, Key={"table": {"S": table}})
-    return {name: value.get("S") for name, value in found.get("Item", {}).items()}
+    response = boto3.Session().client("dynamodb").get_item(TableName=control, Key={"table": {"S": table}})
+    return {name: value.get("S") for name, value in response.get("Item", {}).items()}
 
 
 def of_a_team(control: str) -> StoreUnderTest:
@@ -76,34 +76,34 @@ TestControlTable = settings_store_contract(of_a_team)
 
 
 @pytest.mark.parametrize(
-    ("attributes", "said"),
+    ("attributes", "expected"),
     [
         ({"enabled": "no"}, "`enabled` is neither true nor false"),
         ({"enable": False}, "Did you mean 'enabled'?"),
-        ({"settings": {"key": {"id"}}}, "`settings.key` is neither text, number, list nor map"),
-        ({"settings": ["key"]}, "`settings` is no map"),
+        ({"settings": {"key": {"id"}}}, "`settings.key` is neither text, number, boolean, list nor map"),
+        ({"settings": ["key"]}, "`settings` is neither a map nor a text"),
         ({"record_key": ["id"]}, "`record_key` must be a text"),
         ({"record_key": ""}, "record_key: the key has no column"),
         ({"partition_key": "a,,b"}, "partition_key: a column of the list has no name"),
     ],
 )
-def test_an_item_that_is_wrong_is_broken_alone(control: str, attributes: dict[str, Any], said: str) -> None:
+def test_an_invalid_item_breaks_only_its_table(control: str, attributes: dict[str, Any], expected: str) -> None:
     put(control, "shop.orders", **attributes)
     put(control, "shop.lines", enabled=True)
     layer = ControlTable(control).read()
     assert layer.content["tables"] == {"shop.lines": {"skip": False}}
-    assert said in str(layer.broken["shop.orders"])
+    assert expected in str(layer.broken["shop.orders"])
     assert f"dynamodb table {control}, item shop.orders" in str(layer.broken["shop.orders"])
 
 
-def test_an_item_is_of_one_table_and_no_pattern(control: str) -> None:
+def test_an_item_cannot_be_a_pattern(control: str) -> None:
     put(control, "shop.*", settings={"key": ["id"]})
     layer = ControlTable(control).read()
     assert layer.content["tables"] == {}
-    assert "names no one table" in str(layer.broken["shop.*"])
+    assert "is a pattern" in str(layer.broken["shop.*"])
 
 
-def test_an_item_switches_its_table_on_and_off_whatever_the_file_says(control: str, tmp_path: Path) -> None:
+def test_an_item_enables_and_disables_its_table_regardless_of_the_file(control: str, tmp_path: Path) -> None:
     put(control, "shop.orders", enabled=True, settings={"skip": True})
     put(control, "shop.lines", enabled=False)
     put(control, "shop.places", settings={"redelivery": 7})
@@ -114,8 +114,8 @@ def test_an_item_switches_its_table_on_and_off_whatever_the_file_says(control: s
     assert [*map(str, configured.tables)] == ["shop.orders"]
 
 
-def test_a_table_that_is_not_there_or_is_another_is_said_so(control: str) -> None:
-    with pytest.raises(ConfigError, match="dynamodb table none-of-all is not there"):
+def test_a_missing_control_table_or_one_with_another_key_is_an_error(control: str) -> None:
+    with pytest.raises(ConfigError, match="dynamodb table none-of-all does not exist"):
         ControlTable("none-of-all").read()
     client = boto3.Session().client("dynamodb")
     client.create_table(
@@ -129,9 +129,7 @@ def test_a_table_that_is_not_there_or_is_another_is_said_so(control: str) -> Non
         ControlTable(f"{control}-other").read()
 
 
-def test_a_table_that_asks_to_be_left_alone_may_be_asked_again(
-    control: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_throttling_of_the_control_table_is_retryable(control: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise ClientError({"Error": {"Code": "ProvisionedThroughputExceededException"}}, "Scan")  # type: ignore[typeddict-item]
 
@@ -140,7 +138,7 @@ def test_a_table_that_asks_to_be_left_alone_may_be_asked_again(
         ControlTable(control).read()
 
 
-def test_the_end_of_a_run_is_written_into_items_that_are_there_and_no_other(control: str) -> None:
+def test_results_are_written_only_into_existing_items(control: str) -> None:
     put(control, "shop.Orders", settings={"key": ["id"]}, error="of before")
     put(control, "shop.lines")
     store = build({"name": control, "write_back": True}, RUNTIME)
@@ -162,9 +160,7 @@ def test_the_end_of_a_run_is_written_into_items_that_are_there_and_no_other(cont
     assert [*build({"name": control}, RUNTIME).read().content["tables"]] == ["shop.Orders", "shop.lines"]
 
 
-def test_a_run_writes_back_where_it_is_asked_to(
-    control: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_writes_back_if_configured(control: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     put(control, "shop.orders", settings={"key": ["id"]})
     put(control, "shop.lines", settings={"lateness": "soon"})
@@ -184,7 +180,7 @@ def test_a_run_writes_back_where_it_is_asked_to(
     assert "job_status" not in item(control, "shop.old")
 
 
-def test_what_cannot_be_written_back_is_a_warning_and_ends_no_run(
+def test_a_failed_write_back_is_a_warning_of_the_run(
     control: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -197,11 +193,11 @@ def test_what_cannot_be_written_back_is_a_warning_and_ends_no_run(
             patched.setattr("lakeward.adapters.settings_stores.dynamodb.WrittenControlTable._update", _refused)
             document = run(str(file), log="off")
         assert document["exit_code"] == 0
-        said = f"could not be written back: dynamodb table {control}, item shop.orders may not be written (AWS"
-        assert (said in json.dumps(document)) is (back == "true")
+        expected = f"could not be written back: dynamodb table {control}, item shop.orders may not be written (AWS"
+        assert (expected in json.dumps(document)) is (back == "true")
 
 
-def test_an_item_that_cannot_be_written_stops_no_other(control: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_item_that_cannot_be_written_does_not_stop_others(control: str, monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["shop.a", "shop.b", "shop.c", "shop.d"]
     for name in names:
         put(control, name)
@@ -219,7 +215,9 @@ def test_an_item_that_cannot_be_written_stops_no_other(control: str, monkeypatch
     assert [name for name in names if "job_status" in item(control, name)] == ["shop.b", "shop.d"]
 
 
-def test_without_a_connection_no_further_item_is_tried(control: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_connection_failure_no_further_item_is_written(
+    control: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tried = []
 
     def fail(_: object, __: object, table: str, ___: object) -> None:

@@ -1,4 +1,4 @@
-"""Settings in files, held to the kit."""
+"""Settings in files: their laws and errors."""
 
 from __future__ import annotations
 
@@ -29,10 +29,13 @@ TestToml = settings_store_contract(in_toml)
 TestJson = settings_store_contract(in_json)
 
 
-def test_a_file_that_is_not_there_or_is_none_is_said_so(tmp_path: Path) -> None:
-    for fails_whole, todo in ((True, "docs/start/tutorial.md"), (False, "the name of the store under [settings]")):
-        with pytest.raises(ConfigError, match="does not exist") as refused:
+def test_a_missing_or_unreadable_file_is_an_error(tmp_path: Path) -> None:
+    for fails_whole, todo in (
+        (True, "docs/start/tutorial.md"),
+        (False, "`name` of the store under [settings]"),
+    ):
+        with pytest.raises(ConfigError, match="does not exist") as raised:
             SettingsFile(tmp_path / "none.toml", fails_whole).read()
-        assert todo in str(refused.value.todo)
+        assert todo in str(raised.value.todo)
     with pytest.raises(ConfigError, match="cannot be read"):
         SettingsFile(tmp_path).read()

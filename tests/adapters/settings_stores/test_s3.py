@@ -1,4 +1,4 @@
-"""Settings in an object of S3, held to the kit against a bucket that moto plays."""
+"""Settings in an object of S3: their laws and errors, with a bucket of moto."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))
 
 @pytest.fixture
 def bucket(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A bucket that is named by the environment, as the AWS command line has it named."""
+    """Return a bucket of the server that is set in the environment."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL_S3": s3_server.endpoint}.items():
         monkeypatch.setenv(name, value)
@@ -52,7 +52,7 @@ def test_an_object_is_the_whole_settings_or_a_layer_over_a_file(
     assert open_settings(str(file)).merged.places["tables", "shop.orders", "key"] == url
 
 
-def test_an_object_that_is_not_there_or_is_none_is_said_so(bucket: str, s3_server: Buckets) -> None:
+def test_a_missing_or_unreadable_object_is_an_error(bucket: str, s3_server: Buckets) -> None:
     url = f"s3://{bucket}/none.toml"
     with pytest.raises(ConfigError, match=f"{url} does not exist"):
         open_settings(url)

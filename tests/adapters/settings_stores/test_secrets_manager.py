@@ -1,4 +1,4 @@
-"""Settings in Secrets Manager, held to the kit against one that moto plays."""
+"""Settings in Secrets Manager: their laws and errors, with a server of moto."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import boto3
 import pytest
 from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
+from structlog.testing import capture_logs
 
 from lakeward.adapters.settings_stores.hudi_job import read_parameters
 from lakeward.adapters.settings_stores.secrets_manager import build
@@ -28,20 +29,20 @@ NUMBERS = count(1)
 
 @pytest.fixture
 def prefix(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A prefix of secrets, of a server that is named by the environment as for the AWS command line."""
+    """Return an unused prefix of secrets, on the server that is set in the environment."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
-    named = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **named}.items():
+    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **variables}.items():
         monkeypatch.setenv(name, value)
     return f"hudi-{next(NUMBERS)}/"
 
 
-def put(name: str, said: str | bytes | Mapping[str, Any]) -> None:
+def put(name: str, content: str | bytes | Mapping[str, Any]) -> None:
     client = boto3.Session().client("secretsmanager")
-    if isinstance(said, bytes):
-        client.create_secret(Name=name, SecretBinary=said)
+    if isinstance(content, bytes):
+        client.create_secret(Name=name, SecretBinary=content)
     else:
-        client.create_secret(Name=name, SecretString=said if isinstance(said, str) else json.dumps(said))
+        client.create_secret(Name=name, SecretString=content if isinstance(content, str) else json.dumps(content))
 
 
 def in_one_secret(prefix: str) -> StoreUnderTest:
@@ -84,54 +85,65 @@ TestPipeline = settings_store_contract(in_one_secret)
 TestTables = settings_store_contract(one_for_each_table)
 
 
-def test_a_comma_within_a_transform_separates_nothing() -> None:
-    said = {
+def test_a_comma_within_a_transform_does_not_separate_columns() -> None:
+    parameters = {
         "hoodie.datasource.write.recordkey.field": "id,",
         "hoodie.datasource.write.partitionpath.field": "bucket(16,id), region",
     }
-    assert read_parameters(said, "secret") == {"key": ["id"], "partition_by": ["bucket(16,id)", "region"]}
+    assert read_parameters(parameters, "secret") == {"key": ["id"], "partition_by": ["bucket(16,id)", "region"]}
 
 
 @pytest.mark.parametrize(
-    ("said", "words"),
+    ("parameters", "expected"),
     [
         ({"hoodie.datasource.write.recordkey.field": ["id"]}, "recordkey.field' must be a text"),
         ({"hoodie.datasource.write.recordkey.field": ""}, "recordkey.field': the key has no column"),
-        ({"hoodie.datasource.write.recordkey.field": "id", "key": ["id"]}, "and `key` say the same"),
-        ({"hoodie.clean.commits.retained": "3", "properties": {}}, "and `properties` say the same"),
+        ({"hoodie.datasource.write.recordkey.field": "id", "key": ["id"]}, "and `key` set the same"),
+        ({"hoodie.clean.commits.retained": "3", "properties": {}}, "and `properties` set the same"),
     ],
 )
-def test_parameters_that_are_wrong_are_refused(said: Mapping[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError, match="the place: 'hoodie") as refused:
-        read_parameters(said, "the place")
-    assert words in refused.value.what
+def test_invalid_parameters_of_a_hudi_job_are_refused(parameters: Mapping[str, Any], expected: str) -> None:
+    with pytest.raises(ConfigError, match="the place: 'hoodie") as raised:
+        read_parameters(parameters, "the place")
+    assert expected in raised.value.what
 
 
-def test_only_tables_that_are_named_are_asked_for_and_one_that_is_missing_fails_alone(
-    prefix: str, tmp_path: Path
-) -> None:
+def test_only_listed_tables_are_read_and_a_missing_one_fails_alone(prefix: str, tmp_path: Path) -> None:
     put(f"{prefix}shop.orders", 'key = ["id"]')
     put(f"{prefix}shop.bytes", b"\xff")
     put(f"{prefix}shop.others", "key = [")
-    named = 'tables = ["shop.orders", "shop.bytes", "shop.none"]'
-    store = f"[settings]\nstores = [{{ kind='secretsmanager', name='{prefix}', form='tables', {named} }}]"
+    tables = 'tables = ["shop.orders", "shop.bytes", "shop.none"]'
+    store = f"[settings]\nstores = [{{ kind='secretsmanager', name='{prefix}', form='tables', {tables} }}]"
     configured = open_settings(str(write(tmp_path, MEMORY, store)))
     assert configured.dimension(TableName("shop", "orders")).key == ("id",)
-    said = {str(name): error.what for name, error in configured.refused.items()}
-    assert said == {
+    errors = {str(name): error.what for name, error in configured.refused.items()}
+    assert errors == {
         "shop.bytes": f"secret {prefix}shop.bytes is no text",
-        "shop.none": f"secret {prefix}shop.none is not there",
+        "shop.none": f"secret {prefix}shop.none does not exist",
     }
 
 
-def test_what_is_named_wrongly_is_said_so(prefix: str) -> None:
-    for options, said in (
+def test_a_pipeline_goes_on_without_its_last_secret_and_warns_once(prefix: str, tmp_path: Path) -> None:
+    lines = '[tables."shop.lines"]\nkey = ["id"]\n'
+    store = f"[settings]\nstores = [{{ kind='secretsmanager', name='{prefix}', form='tables' }}]\n"
+    file = str(write(tmp_path, MEMORY, store, lines))
+    put(f"{prefix}shop.orders", 'key = ["id"]')
+    assert [*map(str, open_settings(file).tables)] == ["shop.lines", "shop.orders"]
+    client = boto3.Session().client("secretsmanager")
+    client.delete_secret(SecretId=f"{prefix}shop.orders", ForceDeleteWithoutRecovery=True)
+    with capture_logs() as logs:
+        for _ in range(2):
+            assert [*map(str, open_settings(file).tables)] == ["shop.lines"]
+    warnings = [(entry["event"], entry["store"]) for entry in logs if entry["log_level"] == "warning"]
+    assert warnings == [("a settings store has no table", f"secrets {prefix}*")]
+
+
+def test_invalid_names_are_errors(prefix: str) -> None:
+    for options, expected in (
         ({"name": "", "form": "tables"}, "`name` is empty"),
         ({"name": "a", "tables": ["a.b"]}, "`tables` is for secrets of tables"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=expected):
             build(options, RUNTIME)
-    with pytest.raises(ConfigError, match="there is none"):
-        build({"name": prefix, "form": "tables"}, RUNTIME).read()
-    with pytest.raises(ConfigError, match=f"secret {prefix}none is not there"):
+    with pytest.raises(ConfigError, match=f"secret {prefix}none does not exist"):
         open_settings(f"secretsmanager:{prefix}none")

@@ -1,4 +1,4 @@
-"""Settings in the Parameter Store, held to the kit against one that moto plays."""
+"""Settings in the Parameter Store: their laws and errors, with a store of moto."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import boto3
 import pytest
 from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
+from structlog.testing import capture_logs
 
 from lakeward.adapters.settings_stores.published_pipeline import read_pipeline, read_tables
 from lakeward.adapters.settings_stores.ssm import build
@@ -41,16 +42,16 @@ CONFIG = {
 
 @pytest.fixture
 def path(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A path of parameters, of a server that is named by the environment as for the AWS command line."""
+    """Return an unused path of parameters, on the server that is set in the environment."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
-    named = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **named}.items():
+    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
+    for name, value in {**ENVIRONMENT, **variables}.items():
         monkeypatch.setenv(name, value)
     return f"/lakeward/{next(NUMBERS)}"
 
 
-def put(name: str, said: str | Mapping[str, Any], kind: str = "String") -> None:
-    text = said if isinstance(said, str) else json.dumps(said)
+def put(name: str, content: str | Mapping[str, Any], kind: str = "String") -> None:
+    text = content if isinstance(content, str) else json.dumps(content)
     boto3.Session().client("ssm").put_parameter(Name=name, Value=text, Type=kind, Overwrite=True)
 
 
@@ -90,7 +91,7 @@ TestTables = settings_store_contract(one_for_each_table)
 TestPublished = settings_store_contract(as_published)
 
 
-def test_a_published_pipeline_says_where_files_and_tables_are(path: str) -> None:
+def test_a_published_pipeline_sets_source_path_and_warehouse(path: str) -> None:
     merged = merge([as_published(path).store.read()])
     assert merged.content["source"] == {"path": "s3://acme-raw/sources/dms"}
     assert merged.content["target"] == {"warehouse": "s3://acme-stage"}
@@ -100,14 +101,14 @@ def test_a_published_pipeline_says_where_files_and_tables_are(path: str) -> None
     )
 
 
-def test_a_published_pipeline_without_its_buckets_has_its_tables(path: str) -> None:
+def test_a_published_pipeline_without_buckets_has_its_tables(path: str) -> None:
     put(f"{path}-iceberg-tables", PUBLISHED)
     layer = build({"name": path, "form": "published"}, RUNTIME).read()
     assert [*layer.content] == ["tables"]
 
 
 @pytest.mark.parametrize(
-    ("name", "own", "said"),
+    ("name", "content", "expected"),
     [
         ("a.b", {"domain": "sports"}, "lacks the key 'primaryKey'"),
         ("a.b", {"primaryKey": "id"}, "lacks the key 'domain'"),
@@ -117,26 +118,26 @@ def test_a_published_pipeline_without_its_buckets_has_its_tables(path: str) -> N
         ("a.b", {"primaryKey": ",", "domain": "x"}, "primaryKey: a column of the list has no name"),
         ("a.b", {"primaryKey": "id,,n", "domain": "x"}, "primaryKey: a column of the list has no name"),
         ("a.b", "id", "is no JSON object"),
-        ("b", {"primaryKey": "id", "domain": "x"}, "It is written as schema.table"),
-        ("a.b.c", {"primaryKey": "id", "domain": "x"}, "It is written as schema.table"),
+        ("b", {"primaryKey": "id", "domain": "x"}, "Write it as schema.table"),
+        ("a.b.c", {"primaryKey": "id", "domain": "x"}, "Write it as schema.table"),
     ],
 )
-def test_a_published_table_that_is_wrong_is_broken_alone(name: str, own: object, said: str) -> None:
+def test_an_invalid_published_table_breaks_only_itself(name: str, content: object, expected: str) -> None:
     fine = {"primaryKey": "id", "domain": "sports"}
-    broken, whole = read_tables(json.dumps({name: own, "c.d": fine}), "the place")
+    broken, whole = read_tables(json.dumps({name: content, "c.d": fine}), "the place")
     assert (broken.table, broken.origin) == (name, f"the place, {name}")
-    assert said in str(broken.error)
+    assert expected in str(broken.error)
     assert (whole.table, whole.keys, whole.error) == ("sports.d", {"key": ["id"], "reads": "c.d"}, None)
 
 
-def test_a_parameter_that_stands_deeper_fails_alone_and_stops_no_table(path: str, tmp_path: Path) -> None:
+def test_a_parameter_at_a_deeper_level_fails_alone(path: str, tmp_path: Path) -> None:
     put(f"{path}/shop.orders", 'key = ["id"]')
     put(f"{path}/old/shop.orders", 'key = ["id"]')
     stores = f"[settings]\nstores = [{{ kind = 'ssm', name = '{path}', form = 'tables' }}]\n"
     configured = open_settings(write(tmp_path, MEMORY, stores))
     assert configured.dimension(TableName("shop", "orders")).key == ("id",)
     assert [str(error.what) for error in configured.refused.values()] == [
-        f"ssm parameter {path}/old/shop.orders stands deeper than right below {path}"
+        f"ssm parameter {path}/old/shop.orders is not directly below {path}"
     ]
 
 
@@ -148,11 +149,11 @@ def test_two_published_tables_of_one_name_in_the_lake_are_both_broken(path: str)
     assert "iceberg-tables, a.player and " in str(layer.broken["sports.player"])
 
 
-def test_published_buckets_that_are_wrong_stop_all() -> None:
+def test_invalid_published_buckets_are_an_error() -> None:
     buckets = [{"rawBucket": ""}, {"stageS3BucketName": "s3://stage/x"}]
-    for said in ({**CONFIG, "rawBuckets": "a"}, {"rawBucket": 1}, [], *({**CONFIG, **one} for one in buckets)):
+    for content in ({**CONFIG, "rawBuckets": "a"}, {"rawBucket": 1}, [], *({**CONFIG, **one} for one in buckets)):
         with pytest.raises(ConfigError, match="the place"):
-            read_pipeline(json.dumps(said), "the place")
+            read_pipeline(json.dumps(content), "the place")
 
 
 def test_a_pipeline_is_opened_by_its_address_and_a_broken_parameter_fails_its_table(
@@ -169,17 +170,28 @@ def test_a_pipeline_is_opened_by_its_address_and_a_broken_parameter_fails_its_ta
         configured.dimension(TableName("shop", "lines"))
 
 
-def test_what_is_not_there_is_said_so(path: str, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=f"ssm parameter {path}/none is not there"):
+def test_a_missing_parameter_is_an_error(path: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"ssm parameter {path}/none does not exist"):
         open_settings(f"ssm:{path}/none")
-    none = {"tables": f"ssm path {path} has no parameter", "published": "iceberg-tables is not there"}
-    for form, said in none.items():
-        file = write(tmp_path, MEMORY, f"[settings]\nstores = [{{ kind='ssm', name='{path}', form='{form}' }}]")
-        with pytest.raises(ConfigError, match=said):
-            open_settings(str(file))
+    file = write(tmp_path, MEMORY, f"[settings]\nstores = [{{ kind='ssm', name='{path}', form='published' }}]")
+    with pytest.raises(ConfigError, match="iceberg-tables does not exist"):
+        open_settings(str(file))
 
 
-def test_without_credentials_it_is_said_so(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipeline_goes_on_without_its_last_parameter_and_warns(path: str, tmp_path: Path) -> None:
+    lines = '[tables."shop.lines"]\nkey = ["id"]\n'
+    stores = f"[settings]\nstores = [{{ kind='ssm', name='{path}', form='tables' }}]\n"
+    file = str(write(tmp_path, MEMORY, stores, lines))
+    put(f"{path}/shop.orders", 'key = ["id"]')
+    assert [*map(str, open_settings(file).tables)] == ["shop.lines", "shop.orders"]
+    boto3.Session().client("ssm").delete_parameter(Name=f"{path}/shop.orders")
+    with capture_logs() as logs:
+        assert [*map(str, open_settings(file).tables)] == ["shop.lines"]
+    warnings = [(entry["event"], entry["store"]) for entry in logs if entry["log_level"] == "warning"]
+    assert warnings == [("a settings store has no table", f"ssm path {path}")]
+
+
+def test_missing_credentials_are_an_error(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("AWS_ACCESS", "AWS_SECRET"))]:
         monkeypatch.delenv(name)
     with pytest.raises(ConfigError, match="there are no credentials"):

@@ -116,6 +116,18 @@ REFUSED = {
         settings().replace("deployed-landing\"\n[ledger]", "a/b.c\"\n[ledger]"),
         r"`url` under \[queue\] names no queue",
     ),
+    "a queue on another host": (
+        settings().replace("sqs.eu-central-1.amazonaws.com", "sqs.localhost.localstack.cloud:4566"),
+        r"`url` under \[queue\] names no queue[\s\S]*localstack[\s\S]*must be that of SQS in AWS",
+    ),
+    "a queue on a host that ends like one of AWS": (
+        settings().replace("sqs.eu-central-1.amazonaws.com", "sqs.notamazonaws.com"),
+        r"`url` under \[queue\] names no queue",
+    ),
+    "a queue at another endpoint": (
+        settings().replace("[queue]\n", '[queue]\nendpoint = "https://sqs.example.org"\n'),
+        r"`url` under \[queue\] names no queue[\s\S]*at the endpoint https://sqs.example.org",
+    ),
     "a ledger that is a file": (
         settings().replace("[ledger]\n" + LEDGER, ""),
         r"the ledger of the settings is not one that jobs can share[\s\S]*kind = \"dynamodb\"",

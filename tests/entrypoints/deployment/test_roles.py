@@ -778,7 +778,7 @@ def test_every_role_is_one_of_these_and_names_what_it_acts_on(tmp_path: Path) ->
 
 
 ASKED = re.compile(
-    r"(?<![a-z\"-])client(?:_of)?(?:\([^()]*\))?\.(?!exceptions\b|meta\b)[a-z_0-9]+\b|\._request\(\s*\"[a-z_]+\""
+    r"(?<![a-z\"-])client(?:\([^()]*\))?\.(?!exceptions\b|meta\b)[a-z_0-9]+\b|\._request\(\s*\"[a-z_]+\""
 )
 """What asks a client of boto3 for something."""
 
@@ -797,8 +797,8 @@ def test_no_other_part_of_the_code_calls_a_service_unseen() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "client_of('sns').publish(TopicArn=topic)",
-        "client_of(self.service, region).publish(TopicArn=topic)",
+        "create_client('sns').publish(TopicArn=topic)",
+        "create_client(self.service, region).publish(TopicArn=topic)",
         "    client.publish(",
         "self.client.copy(source, *split(url))",
         "self.client.list_objects_v2(Bucket=bucket)",

@@ -29,6 +29,7 @@ from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelectio
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import EXTEND_EVERY, Notice
+from lakeward.core.text.durations import seconds_of
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.runtime import inbox as module
 from lakeward.entrypoints.runtime import worker
@@ -145,7 +146,7 @@ def test_what_may_not_be_extended_is_said_once_and_tried_again() -> None:
 
 
 def test_it_is_extended_several_times_while_a_queue_hides_it() -> None:
-    assert LEAST > EXTEND_EVERY * 3
+    assert seconds_of(LEAST) > EXTEND_EVERY * 3
 
 
 def test_what_is_given_back_while_it_is_extended_is_shown() -> None:
@@ -611,7 +612,7 @@ def test_the_queue_of_a_file_calls_for_its_tables(lake: Lake) -> None:
     lake.queue = SqliteQueue(lake.folder / "queue.db", lambda: lake.now, HOUR, 5)
     lake.run()
     lake.deliver(LINES, 1)
-    lake.queue.ring(TABLES[1])
+    lake.queue.add(TABLES[1])
     assert lake.looked() == {LINES}
     lake.now += HOUR - 1
     assert lake.queue.receive() == []

@@ -352,7 +352,7 @@ def test_a_url_in_the_settings_is_refused_and_shown_by_no_command(pipeline: Pipe
     pipeline.configure(f'{section}\nkind = "webhook"\nurl = "https://example.com/{TOKEN}"\n')
     words = ("run", "settings check", "settings show", "settings show --json", "plan", "status")
     ended = {one: pipeline.lakeward(*one.split()) for one in words}
-    assert "[notify.url]: the URL does not stand here" in ended["run"].err
+    assert "[notify.url]: must not be the URL itself" in ended["run"].err
     assert ended["settings check"].code == 1
     assert "(hidden)" in ended["settings show"].out
     with pytest.raises(ConfigError) as error:

@@ -97,7 +97,7 @@ class BucketFolder:
         around, _, name = self.url.rpartition("/")
         lock = ObjectLock(self.access.client, f"{around}/.{name}.lock")
         try:
-            with lock.held(PATIENCE):
+            with lock.hold(PATIENCE):
                 yield
         except LockTakenError as error:
             raise lock_timeout(table_name, f"{lock.url}, and is {error},") from error

@@ -15,7 +15,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lakeward.adapters.aws.error_messages import AS_WHOM, CUT_OFF
+from lakeward.adapters.aws.error_messages import CONNECTION_ERRORS, CREDENTIALS_HINT
 from lakeward.adapters.sources.kafka.registries.schemas import Framed
 from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
 
@@ -51,7 +51,7 @@ class GlueRegistry:
         """Return the text of an Avro schema; `where` is the message that needs it."""
         try:
             version = self._client().get_schema_version(SchemaVersionId=id_)
-        except CUT_OFF as error:
+        except CONNECTION_ERRORS as error:
             raise _unreachable_error(str(error)) from None
         except ClientError as error:
             raise _response_error(error, id_, where) from None
@@ -104,7 +104,8 @@ def _refused_error(reason: str) -> ConfigError:
     return ConfigError(
         "the Glue Schema Registry cannot be asked",
         found=reason,
-        todo=f"It takes the permission glue:GetSchemaVersion and a region, as AWS_DEFAULT_REGION. {AS_WHOM}",
+        todo="It takes the permission glue:GetSchemaVersion and a region, as AWS_DEFAULT_REGION. "
+        f"{CREDENTIALS_HINT}",
     )
 
 

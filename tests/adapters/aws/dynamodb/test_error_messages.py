@@ -1,4 +1,4 @@
-"""What DynamoDB refuses, and how it is reached, in words of what to do."""
+"""Error messages of DynamoDB, and the options of leases and ledgers in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from buckets import Buckets
 from tenancies import DynamoDb
 
-from lakeward.adapters.aws.dynamodb import access
+from lakeward.adapters.aws import service_clients
 from lakeward.adapters.aws.dynamodb.error_messages import explain_dynamodb_errors
 from lakeward.adapters.aws.dynamodb.table_purpose import LEDGER
 from lakeward.adapters.leases.dynamodb import build as build_lease
@@ -38,7 +38,7 @@ def refused(code: str, status: int = 400) -> ClientError:
         type(error).__name__ if not isinstance(error, ClientError) else error.response["Error"]["Code"]
     ),
 )
-def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
+def test_transient_errors_are_retryable(error: Exception) -> None:
     with pytest.raises(StoreUnreachable, match="DynamoDB does not answer"), explain_dynamodb_errors("the table"):
         raise error
 
@@ -49,19 +49,19 @@ def test_what_may_be_over_soon_is_tried_again(error: Exception) -> None:
         (refused("AccessDeniedException"), "access is denied", "permissions"),
         (refused("UnrecognizedClientException"), "credentials are not valid", "clock of this machine"),
         (refused("ValidationException"), "no table of leases", "partition key"),
-        (refused("Odd"), "cannot be asked", "docs/reference/lease.md"),
+        (refused("Odd"), "cannot be used", "docs/reference/lease.md"),
         (NoCredentialsError(), "there are no credentials", "AWS_PROFILE"),
     ],
     ids=["denied", "unknown", "another key", "odd", "nobody"],
 )
-def test_what_will_not_be_over_is_said_with_what_to_do(error: Exception, what: str, todo: str) -> None:
+def test_permanent_errors_say_what_to_do(error: Exception, what: str, todo: str) -> None:
     with pytest.raises(ConfigError, match=what) as raised, explain_dynamodb_errors("the table"):
         raise error
     assert todo in str(raised.value.todo)
     assert not raised.value.retryable
 
 
-def test_a_table_that_is_not_there_is_named_with_its_region(dynamodb: DynamoDb) -> None:
+def test_the_error_for_a_missing_table_names_its_region(dynamodb: DynamoDb) -> None:
     lease = DynamoDbLease(dynamodb.client, "nowhere", 1, dynamodb.clock)
     with pytest.raises(ConfigError) as raised:
         lease.take("shop", "a")
@@ -69,7 +69,7 @@ def test_a_table_that_is_not_there_is_named_with_its_region(dynamodb: DynamoDb) 
     assert "docs/reference/lease.md" in str(raised.value.todo)
 
 
-def test_a_table_with_another_key_is_said(dynamodb: DynamoDb) -> None:
+def test_a_table_with_another_key_is_no_table_of_leases(dynamodb: DynamoDb) -> None:
     dynamodb.client.create_table(
         TableName=f"{dynamodb.table}-of-others",
         AttributeDefinitions=[{"AttributeName": "id", "AttributeType": "S"}],
@@ -81,7 +81,7 @@ def test_a_table_with_another_key_is_said(dynamodb: DynamoDb) -> None:
         lease.take("shop", "a")
 
 
-def test_a_ledger_that_is_not_there_is_named_with_its_region(dynamodb: DynamoDb) -> None:
+def test_the_error_for_a_missing_ledger_table_names_its_region(dynamodb: DynamoDb) -> None:
     with pytest.raises(ConfigError) as raised:
         DynamoDbLedger(dynamodb.client, "nowhere", "shop").account("shop.orders")
     assert raised.value.what == "the DynamoDB table nowhere in eu-central-1 does not exist"
@@ -89,59 +89,59 @@ def test_a_ledger_that_is_not_there_is_named_with_its_region(dynamodb: DynamoDb)
     assert "[ledger]" in str(raised.value.todo)
 
 
-def test_a_table_with_another_key_than_that_of_a_ledger_is_said(dynamodb: DynamoDb) -> None:
+def test_a_table_with_another_key_is_no_table_of_a_ledger(dynamodb: DynamoDb) -> None:
     with pytest.raises(ConfigError, match="is no table of a ledger") as raised:
         DynamoDbLedger(dynamodb.client, dynamodb.table, "shop").account("shop.orders")
     assert "sort key `item`, both strings, with the local index `by_state`" in str(raised.value.todo)
 
 
-def test_a_table_without_the_index_of_a_ledger_is_said() -> None:
-    """moto calls that something else."""
-    said = {"Code": "ValidationException", "Message": "The table does not have the specified index: by_state"}
+def test_a_table_without_the_index_is_no_table_of_a_ledger() -> None:
+    """moto answers with another message than DynamoDB."""
+    details = {"Code": "ValidationException", "Message": "The table does not have the specified index: by_state"}
     with (
         pytest.raises(ConfigError, match="is no table of a ledger") as raised,
         explain_dynamodb_errors("the table", LEDGER),
     ):
-        raise ClientError({"Error": said}, "Query")
+        raise ClientError({"Error": details}, "Query")
     assert "by_state" in str(raised.value.todo)
 
 
-def test_without_boto3_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "find_spec", lambda _name: None)
+def test_a_missing_boto3_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_clients, "find_spec", lambda _name: None)
     for build in (build_lease, build_ledger):
-        with pytest.raises(SetupError, match="boto3 is not installed") as failed:
+        with pytest.raises(SetupError, match="boto3 is not installed") as raised:
             build({"table": "leases"}, Runtime(lambda: None))
-        assert "lakeward[dynamodb]" in str(failed.value.todo)
+        assert "lakeward[dynamodb]" in str(raised.value.todo)
 
 
-def test_without_a_region_it_is_said(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_region_is_an_error(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION")
-    with pytest.raises(ConfigError, match="DynamoDB cannot be reached") as failed:
+    with pytest.raises(ConfigError, match="DynamoDB cannot be reached") as raised:
         build_lease({"table": "leases"}, Runtime(lambda: None))
-    assert "region" in str(failed.value.found)
+    assert "region" in str(raised.value.found)
 
 
 # Settings.
 
 
-def test_its_options_are_read(dynamodb: DynamoDb) -> None:
+def test_the_options_of_a_lease_are_read(dynamodb: DynamoDb) -> None:
     lease = build_lease({"table": "leases", "ttl": "5m"}, Runtime(lambda: None, now=dynamodb.clock))
-    assert (lease.table, lease.lasts, lease.now()) == ("leases", 300_000_000, dynamodb.clock())
-    assert build_lease({"table": "leases"}, Runtime(lambda: None)).lasts == 60_000_000
+    assert (lease.table, lease.duration, lease.now()) == ("leases", 300_000_000, dynamodb.clock())
+    assert build_lease({"table": "leases"}, Runtime(lambda: None)).duration == 60_000_000
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [
         ({}, "lacks the key 'table'"),
         ({"table": "leases", "tll": "5m"}, "has no key 'tll'"),
         *(({"table": "leases", "ttl": ttl}, "a duration from") for ttl in ("9s", "2h", "5", "1d", "-5s")),
     ],
 )
-def test_wrong_options_are_refused(options: dict[str, str], said: str) -> None:
+def test_invalid_options_of_a_lease_are_refused(options: dict[str, str], expected: str) -> None:
     with pytest.raises(LakewardError, match="the settings are not right") as raised:
         build_lease(options, Runtime(lambda: None))
-    assert said in str(raised.value.found)
+    assert expected in str(raised.value.found)
     assert "[lease" in str(raised.value.found)
 
 
@@ -152,10 +152,10 @@ def test_the_options_of_a_ledger_are_read(dynamodb: DynamoDb) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "expected"),
     [({}, "[ledger] lacks the key 'table'"), ({"table": "ledgers", "ttl": "5m"}, "[ledger] has no key 'ttl'")],
 )
-def test_wrong_options_of_a_ledger_are_refused(options: dict[str, str], said: str) -> None:
+def test_invalid_options_of_a_ledger_are_refused(options: dict[str, str], expected: str) -> None:
     with pytest.raises(LakewardError, match="the settings are not right") as raised:
         build_ledger({**options, "state": "state"}, Runtime(lambda: None))
-    assert said in str(raised.value.found)
+    assert expected in str(raised.value.found)

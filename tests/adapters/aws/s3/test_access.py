@@ -1,4 +1,4 @@
-"""How S3 is reached: what AWS calls the usual means, told alike to all who reach it."""
+"""Access to S3: the configuration of AWS, and its form for each reader and writer."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ from pathlib import Path
 import pytest
 from buckets import Buckets
 
-from lakeward.adapters.aws.s3 import access
+from lakeward.adapters.aws import service_clients
 from lakeward.adapters.aws.s3.access import Access, find_access, normal
 from lakeward.adapters.spark.session.s3a import s3a_settings
 from lakeward.core.errors import ConfigError, SetupError
 
 
-def test_an_endpoint_of_ones_own_is_told_to_all_and_asked_by_path(s3: Buckets) -> None:
-    found = find_access()
-    assert (found.region, found.endpoint, found.by_path) == ("eu-central-1", s3.endpoint, True)
-    assert s3a_settings(found)["spark.hadoop.fs.s3a.endpoint"] == s3.endpoint
-    assert s3a_settings(found)["spark.hadoop.fs.s3a.path.style.access"] == "true"
-    assert found.iceberg_properties["s3.endpoint"] == s3.endpoint
-    assert found.iceberg_properties["s3.path-style-access"] == "true"
-    assert found.iceberg_properties["s3.force-virtual-addressing"] == "false"
-    told = found.object_store_options("shop")
-    assert (told["aws_endpoint_url_s3"], told["aws_allow_http"]) == (s3.endpoint, "true")
+def test_a_configured_endpoint_reaches_every_reader_and_is_addressed_by_path(s3: Buckets) -> None:
+    s3_access = find_access()
+    assert (s3_access.region, s3_access.endpoint, s3_access.by_path) == ("eu-central-1", s3.endpoint, True)
+    assert s3a_settings(s3_access)["spark.hadoop.fs.s3a.endpoint"] == s3.endpoint
+    assert s3a_settings(s3_access)["spark.hadoop.fs.s3a.path.style.access"] == "true"
+    assert s3_access.iceberg_properties["s3.endpoint"] == s3.endpoint
+    assert s3_access.iceberg_properties["s3.path-style-access"] == "true"
+    assert s3_access.iceberg_properties["s3.force-virtual-addressing"] == "false"
+    options = s3_access.object_store_options("shop")
+    assert (options["aws_endpoint_url_s3"], options["aws_allow_http"]) == (s3.endpoint, "true")
 
 
-def test_without_one_it_is_that_of_aws(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_endpoint_is_that_of_aws(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ENDPOINT_URL_S3")
-    found = find_access()
-    assert (found.region, found.endpoint, found.by_path) == ("eu-central-1", None, False)
-    assert "aws_endpoint_url_s3" not in found.object_store_options("shop")
-    assert not [name for name in {**s3a_settings(found), **found.iceberg_properties} if name.endswith("endpoint")]
+    s3_access = find_access()
+    assert (s3_access.region, s3_access.endpoint, s3_access.by_path) == ("eu-central-1", None, False)
+    assert "aws_endpoint_url_s3" not in s3_access.object_store_options("shop")
+    assert not [
+        name for name in {**s3a_settings(s3_access), **s3_access.iceberg_properties} if name.endswith("endpoint")
+    ]
 
 
-def test_a_profile_says_region_endpoint_and_addressing(
+def test_a_profile_sets_region_endpoint_and_addressing(
     s3: Buckets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "config").write_text(
@@ -44,38 +46,44 @@ def test_a_profile_says_region_endpoint_and_addressing(
     monkeypatch.setenv("AWS_PROFILE", "shop")
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name)
-    found = find_access()
-    assert (found.region, found.endpoint, found.by_path) == ("eu-west-1", "https://store.example:9000", False)
-    assert found.iceberg_properties["s3.force-virtual-addressing"] == "true"
-    told = found.object_store_options("lake")
-    assert told["aws_endpoint_url_s3"] == "https://lake.store.example:9000", "delta-rs puts no bucket before a host"
-    assert (told["aws_virtual_hosted_style_request"], told["aws_allow_http"]) == ("true", "false")
+    s3_access = find_access()
+    assert (s3_access.region, s3_access.endpoint, s3_access.by_path) == (
+        "eu-west-1",
+        "https://store.example:9000",
+        False,
+    )
+    assert s3_access.iceberg_properties["s3.force-virtual-addressing"] == "true"
+    options = s3_access.object_store_options("lake")
+    assert options["aws_endpoint_url_s3"] == "https://lake.store.example:9000", (
+        "delta-rs puts no bucket before a host"
+    )
+    assert (options["aws_virtual_hosted_style_request"], options["aws_allow_http"]) == ("true", "false")
 
 
-def test_without_a_region_there_is_still_one(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_region_is_us_east_1(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     assert find_access().region == "us-east-1"
 
 
-def test_a_profile_that_is_not_there_is_said(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_profile_is_an_error(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "nobody")
-    with pytest.raises(ConfigError) as failed:
+    with pytest.raises(ConfigError) as raised:
         find_access()
-    assert "nobody" in str(failed.value.found)
+    assert "nobody" in str(raised.value.found)
 
 
-def test_without_boto3_it_is_said_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(access, "find_spec", lambda _name: None)
-    with pytest.raises(SetupError, match="boto3 is not installed") as failed:
+def test_a_missing_boto3_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(service_clients, "find_spec", lambda _name: None)
+    with pytest.raises(SetupError, match="boto3 is not installed") as raised:
         find_access()
-    assert "lakeward[s3]" in str(failed.value.todo)
+    assert "lakeward[s3]" in str(raised.value.todo)
 
 
-def test_nothing_that_is_told_has_a_secret(s3: Buckets) -> None:
-    found = find_access()
-    told = (s3a_settings(found), found.iceberg_properties, found.object_store_options("shop"))
-    assert "secret word" not in f"{found} {told}"
-    assert found == Access("eu-central-1", s3.endpoint, by_path=True)
+def test_no_configuration_shows_a_secret(s3: Buckets) -> None:
+    s3_access = find_access()
+    options = (s3a_settings(s3_access), s3_access.iceberg_properties, s3_access.object_store_options("shop"))
+    assert "secret word" not in f"{s3_access} {options}"
+    assert s3_access == Access("eu-central-1", s3.endpoint, by_path=True)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +95,7 @@ def test_nothing_that_is_told_has_a_secret(s3: Buckets) -> None:
         ("s3n://shop/in here", "s3://shop/in here"),
     ],
 )
-def test_a_url_has_one_form(url: str, one: str) -> None:
+def test_a_url_has_one_normal_form(url: str, one: str) -> None:
     assert normal(url) == one
 
 
@@ -95,6 +103,6 @@ def test_a_url_has_one_form(url: str, one: str) -> None:
     "url",
     ["s3://", "s3:///in", "s3://Shop/in", "s3://a", "s3://shop/a//b", "s3://shop/../b", "s3://shop/{x}", "in/"],
 )
-def test_what_is_no_url_of_a_bucket_is_refused(url: str) -> None:
+def test_an_invalid_url_of_a_bucket_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="is no URL of a bucket"):
         normal(url)

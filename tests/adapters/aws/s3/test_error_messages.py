@@ -1,4 +1,4 @@
-"""What S3 says, in words: what a network cuts off may be whole the next time."""
+"""Error messages of S3."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ from lakeward.core.errors import StoreUnreachable
     ],
     ids=["too short", "too long", "broken"],
 )
-def test_an_answer_that_is_cut_off_is_asked_for_again(error: Exception) -> None:
+def test_an_incomplete_response_is_a_transient_error(error: Exception) -> None:
     with pytest.raises(StoreUnreachable), explain_s3_errors("s3://shop/landing/a.csv"):
         raise error

@@ -1,4 +1,4 @@
-"""Messages of S3, in the forms in which they arrive: those of `events/` are as AWS documents them."""
+"""Messages about objects in S3, in each of their forms; the examples in `events/` are those of AWS."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ OBJECTS: Final[Mapping[str, tuple[str, ...] | None]] = {
     "sns_put": ("s3://amzn-s3-demo-bucket/red flower.jpg",),
     "sns_test_event": (),
 }
-"""What each example tells of; None where its form is not one of an event."""
+"""The content of each example; None if it is not an event."""
 
 
 @pytest.mark.parametrize("file", sorted(EVENTS.glob("*.json")), ids=lambda file: file.stem)
-def test_each_form_tells_of_the_objects_that_came(file: Path) -> None:
+def test_each_form_of_message_has_its_objects(file: Path) -> None:
     objects = OBJECTS[file.stem]
     assert read_message(file.read_text("utf-8")) == (None if objects is None else MessageContent(objects))
 
 
-def test_every_example_is_there() -> None:
+def test_every_example_is_tested() -> None:
     assert sorted(file.stem for file in EVENTS.glob("*.json")) == sorted(OBJECTS)
 
 
-def test_with_raw_delivery_a_message_of_sns_is_the_event_itself() -> None:
+def test_a_raw_message_of_sns_is_the_event_itself() -> None:
     envelope = json.loads((EVENTS / "sns_put.json").read_text("utf-8"))
     assert read_message(envelope["Message"]) == read_message(json.dumps(envelope))
 
 
-def test_what_speaks_as_s3_does_may_name_its_events_with_a_prefix() -> None:
+def test_event_names_may_have_the_prefix_s3() -> None:
     text = (EVENTS / "s3_put.json").read_text("utf-8").replace('"ObjectCreated:Put"', '"s3:ObjectCreated:Put"')
     assert read_message(text) == MessageContent(OBJECTS["s3_put"] or ())
 
 
-def test_a_table_may_be_named_by_itself_also_through_sns() -> None:
-    own = json.dumps({"table": "shop.orders"})
-    for text in (own, json.dumps({"Type": "Notification", "Message": own})):
+def test_a_message_may_name_a_table_also_through_sns() -> None:
+    message = json.dumps({"table": "shop.orders"})
+    for text in (message, json.dumps({"Type": "Notification", "Message": message})):
         assert read_message(text) == MessageContent(tables=("shop.orders",))
 
 
@@ -93,5 +93,5 @@ def test_a_table_may_be_named_by_itself_also_through_sns() -> None:
     ],
     ids=lambda text: text[:60],
 )
-def test_what_is_of_no_known_form_tells_nothing_and_raises_nothing(text: str) -> None:
+def test_a_message_of_an_unknown_form_has_no_content_and_is_no_error(text: str) -> None:
     assert read_message(text) is None

@@ -1,4 +1,4 @@
-"""A lock that is an object: one has it at a time, a crash holds it for a term, and who was overtaken is told."""
+"""The lock in a bucket: it has one owner at a time, and after a crash it is held for one more term."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lakeward.adapters.aws.s3.lock import LockLostError, LockTakenError, ObjectL
 
 @dataclass
 class Clock:
-    """A clock that goes on where somebody waits."""
+    """A clock that advances only by waiting."""
 
     seconds: float = 0.0
 
@@ -28,9 +28,9 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    found = Clock()
-    monkeypatch.setattr(locks.time, "sleep", found.sleep)
-    return found
+    clock = Clock()
+    monkeypatch.setattr(locks.time, "sleep", clock.sleep)
+    return clock
 
 
 @pytest.fixture
@@ -42,51 +42,51 @@ def lock(url: str, clock: Clock, owner: str) -> ObjectLock:
     return ObjectLock(find_access().client, url, now=clock, owner=owner)
 
 
-def test_one_has_it_and_then_another(url: str, clock: Clock) -> None:
-    with lock(url, clock, "one").held(0):
+def test_a_freed_lock_is_taken_without_waiting(url: str, clock: Clock) -> None:
+    with lock(url, clock, "one").hold(0):
         pass
-    with lock(url, clock, "two").held(0):
+    with lock(url, clock, "two").hold(0):
         pass
     assert clock() == 0, "nobody had to wait"
 
 
-def test_who_waits_is_told_who_has_it(url: str, clock: Clock) -> None:
+def test_the_error_for_a_taken_lock_names_its_owner(url: str, clock: Clock) -> None:
     with (
-        lock(url, clock, "one").held(0),
+        lock(url, clock, "one").hold(0),
         pytest.raises(LockTakenError, match="one"),
-        lock(url, clock, "two").held(10),
+        lock(url, clock, "two").hold(10),
     ):
         pytest.fail("two have it")
 
 
-def test_what_a_crash_left_is_taken_after_a_term(url: str, clock: Clock) -> None:
+def test_the_lock_of_a_crashed_process_is_taken_after_a_term(url: str, clock: Clock) -> None:
     lock(url, clock, "one")._write("one")
-    with lock(url, clock, "two").held(600):
+    with lock(url, clock, "two").hold(600):
         assert clock() >= locks.TERM
 
 
-def test_who_was_overtaken_is_told_and_frees_nothing(url: str, clock: Clock) -> None:
+def test_a_process_that_lost_the_lock_gets_an_error_and_does_not_free_it(url: str, clock: Clock) -> None:
     other = lock(url, clock, "two")
-    with pytest.raises(LockLostError), lock(url, clock, "one").held(0):
+    with pytest.raises(LockLostError), lock(url, clock, "one").hold(0):
         other._take(600)
     assert other._read().owner == "two"
     assert other._write("two")
 
 
-def test_an_answer_that_was_lost_is_none_of_another(
+def test_a_write_whose_response_was_lost_counts_as_successful(
     s3: Buckets, url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """S3 wrote it, the answer did not arrive, and the request that follows finds it changed."""
+    """S3 wrote the object, the response was lost, and the repeated request finds the object changed."""
     one = lock(url, clock, "one")
     put = one._put
     monkeypatch.setattr(ObjectLock, "_put", lambda _lock, body: put(body) and None)
     assert one._write("one")
 
 
-def test_it_is_written_anew_while_it_is_held(url: str, clock: Clock) -> None:
+def test_the_object_is_rewritten_while_the_lock_is_held(url: str, clock: Clock) -> None:
     one = lock(url, clock, "one")
     one.term = 0.04
-    with one.held(0):
+    with one.hold(0):
         first, seen = one._read(), threading.Event()
         is_anew = any(one._read() != first or seen.wait(0.01) for _ in range(3_000))
     assert is_anew

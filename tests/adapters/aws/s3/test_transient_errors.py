@@ -1,4 +1,4 @@
-"""What may be over soon, told from what will not be, whoever asked S3."""
+"""Transient errors of S3, in the errors of each client."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def thrown(*classes: str) -> PySparkException:
         (ValueError("AWS Error NETWORK_CONNECTION"), False),
     ],
 )
-def test_what_may_be_over_soon_is_tried_again(error: BaseException, is_so: bool) -> None:
+def test_transient_errors_are_retryable(error: BaseException, is_so: bool) -> None:
     found = unreachable("shop.item", error)
     assert (found is not None) is is_so
     assert found is None or (found.retryable and found.what == "shop.item: S3 does not answer")

@@ -1,4 +1,4 @@
-"""Queues of SQS: the laws of the kit, what S3 writes, dead letters, and what is asked."""
+"""Queues of SQS: their laws, messages of S3, dead letters, and the requests."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def of(notices: Sequence[Notice], table: str) -> list[Notice]:
     return [notice for notice in notices if notice.table == table]
 
 
-# What S3 writes.
+# Messages of S3.
 
 
-def test_an_object_is_of_the_tables_that_read_where_it_lies(sqs: Sqs) -> None:
+def test_an_object_belongs_to_the_tables_that_read_its_place(sqs: Sqs) -> None:
     sqs.places["s3://amzn-s3-demo-bucket/HappyFace.jpg"] = [ORDERS]
     sqs.send((EVENTS / "s3_put.json").read_text("utf-8"))
     (notice,) = sqs.open().receive()
     assert notice.table == ORDERS
 
 
-def test_many_messages_of_a_table_are_received_at_once_and_deleted_at_once(sqs: Sqs) -> None:
+def test_messages_are_received_and_deleted_in_batches(sqs: Sqs) -> None:
     for _ in range(25):
         sqs.ring(ORDERS)
     sqs.asked.clear()
@@ -65,8 +65,8 @@ def test_many_messages_of_a_table_are_received_at_once_and_deleted_at_once(sqs: 
     assert queue.receive() == []
 
 
-def test_no_more_are_received_at_once_than_there_may_be(sqs: Sqs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "AT_ONCE", 20)
+def test_one_receive_returns_at_most_the_limit(sqs: Sqs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_RECEIVED", 20)
     for _ in range(25):
         sqs.ring(ORDERS)
     queue = sqs.open()
@@ -74,7 +74,7 @@ def test_no_more_are_received_at_once_than_there_may_be(sqs: Sqs, monkeypatch: p
 
 
 @pytest.mark.parametrize("event", ["s3_test_event", "sns_test_event", "s3_delete", "s3_put"])
-def test_what_is_of_no_table_is_deleted(sqs: Sqs, event: str) -> None:
+def test_messages_of_no_table_are_deleted(sqs: Sqs, event: str) -> None:
     sqs.send((EVENTS / f"{event}.json").read_text("utf-8"))
     with capture_logs() as logs:
         assert sqs.open().receive() == []
@@ -84,12 +84,12 @@ def test_what_is_of_no_table_is_deleted(sqs: Sqs, event: str) -> None:
     assert sqs.texts(sqs.url) == []
 
 
-def test_a_table_that_nobody_configured_is_of_no_table(sqs: Sqs) -> None:
+def test_a_message_of_an_unconfigured_table_is_of_no_table(sqs: Sqs) -> None:
     sqs.ring("shop.other")
     with capture_logs() as logs:
         assert sqs.open().receive() == []
-    found = [(entry["event"], entry["log_level"], entry["example"]) for entry in logs]
-    assert found == [("messages of no table", "warning", "shop.other")]
+    warnings = [(entry["event"], entry["log_level"], entry["example"]) for entry in logs]
+    assert warnings == [("messages of no table", "warning", "shop.other")]
 
 
 def test_names_of_tables_are_compared_without_case(sqs: Sqs) -> None:
@@ -98,7 +98,7 @@ def test_names_of_tables_are_compared_without_case(sqs: Sqs) -> None:
     assert tables(sqs.open().receive()) == [ORDERS] * 2
 
 
-def test_what_is_no_event_is_left_to_the_redrive_policy_and_said_once(sqs: Sqs) -> None:
+def test_messages_of_unknown_form_stay_for_the_redrive_policy_with_one_warning(sqs: Sqs) -> None:
     sqs.send("Hello")
     sqs.send("{}")
     queue = sqs.open()
@@ -110,7 +110,7 @@ def test_what_is_no_event_is_left_to_the_redrive_policy_and_said_once(sqs: Sqs) 
     assert (sqs.texts(sqs.url), sorted(sqs.texts(sqs.dead))) == ([], ["Hello", "{}"])
 
 
-# One message that tells of several tables.
+# A message for several tables.
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def shared(sqs: Sqs) -> Sqs:
     return sqs
 
 
-def test_a_message_of_two_tables_is_deleted_once_both_are_done(shared: Sqs) -> None:
+def test_a_message_of_two_tables_is_deleted_after_both_were_processed(shared: Sqs) -> None:
     queue = shared.open()
     received = queue.receive()
     assert tables(received) == sorted(TABLES)
@@ -132,7 +132,7 @@ def test_a_message_of_two_tables_is_deleted_once_both_are_done(shared: Sqs) -> N
 
 
 @pytest.mark.parametrize("failed", TABLES)
-def test_a_message_of_two_tables_comes_again_for_both_where_one_failed(shared: Sqs, failed: str) -> None:
+def test_a_message_of_two_tables_is_received_again_for_both_if_one_failed(shared: Sqs, failed: str) -> None:
     queue = shared.open()
     received = queue.receive()
     for table in TABLES:
@@ -140,7 +140,7 @@ def test_a_message_of_two_tables_comes_again_for_both_where_one_failed(shared: S
     assert tables(queue.receive()) == sorted(TABLES)
 
 
-def test_a_message_of_two_tables_is_hidden_while_one_is_in_work(shared: Sqs) -> None:
+def test_a_message_of_two_tables_is_hidden_until_the_last_was_processed(shared: Sqs) -> None:
     queue = shared.open()
     received = queue.receive()
     queue.give_back(of(received, ORDERS))
@@ -151,7 +151,7 @@ def test_a_message_of_two_tables_is_hidden_while_one_is_in_work(shared: Sqs) -> 
 
 
 @pytest.mark.parametrize("ends", ["acknowledge", "give_back"])
-def test_a_message_of_two_tables_that_was_forgotten_is_not_deleted_with_the_first(shared: Sqs, ends: str) -> None:
+def test_a_forgotten_message_of_two_tables_is_not_deleted_with_the_first(shared: Sqs, ends: str) -> None:
     queue = shared.open()
     received = queue.receive()
     shared.pass_time(1.0)
@@ -163,7 +163,7 @@ def test_a_message_of_two_tables_that_was_forgotten_is_not_deleted_with_the_firs
     assert tables(queue.receive()) == sorted(TABLES)
 
 
-def test_a_message_of_one_table_is_deleted_by_another_process(sqs: Sqs) -> None:
+def test_a_message_of_one_table_can_be_deleted_by_another_process(sqs: Sqs) -> None:
     sqs.ring(ORDERS)
     received = sqs.open().receive()
     sqs.open().acknowledge(received)
@@ -174,7 +174,7 @@ def test_a_message_of_one_table_is_deleted_by_another_process(sqs: Sqs) -> None:
 # Failures and dead letters.
 
 
-def test_what_fails_again_and_again_is_a_dead_letter(sqs: Sqs) -> None:
+def test_a_message_that_fails_too_often_is_a_dead_letter(sqs: Sqs) -> None:
     sqs.ring(ORDERS)
     queue = sqs.open()
     for _ in range(5):
@@ -185,7 +185,7 @@ def test_what_fails_again_and_again_is_a_dead_letter(sqs: Sqs) -> None:
     assert sqs.texts(sqs.dead) == [json.dumps({"table": ORDERS})]
 
 
-def test_a_group_waits_for_its_first_message_and_others_do_not(fifo: Sqs) -> None:
+def test_a_message_group_waits_for_its_first_message_and_others_do_not(fifo: Sqs) -> None:
     queue = fifo.open()
     fifo.ring(ORDERS)
     first = queue.receive()
@@ -196,7 +196,7 @@ def test_a_group_waits_for_its_first_message_and_others_do_not(fifo: Sqs) -> Non
     assert tables(queue.receive()) == [ORDERS]
 
 
-def test_a_message_that_another_process_received_meanwhile_is_no_error(fifo: Sqs) -> None:
+def test_a_message_that_another_process_received_is_no_error(fifo: Sqs) -> None:
     fifo.ring(ORDERS)
     slow, quick = fifo.open(), fifo.open()
     first = slow.receive()
@@ -210,10 +210,10 @@ def test_a_message_that_another_process_received_meanwhile_is_no_error(fifo: Sqs
     assert quick.receive() == []
 
 
-# What is asked, and answers that fail.
+# Requests, and responses with errors.
 
 
-def test_messages_are_hidden_for_longer_once_half_of_their_time_is_over(sqs: Sqs) -> None:
+def test_messages_are_hidden_again_after_half_of_their_time(sqs: Sqs) -> None:
     for _ in range(11):
         sqs.ring(ORDERS)
     queue = sqs.open()
@@ -228,7 +228,7 @@ def test_messages_are_hidden_for_longer_once_half_of_their_time_is_over(sqs: Sqs
 
 
 class Failing:
-    """A client whose next answers of an operation are others."""
+    """A client whose operation gives these responses first."""
 
     def __init__(self, client: Any, operation: str, answers: Sequence[Callable[[Any], Any]]) -> None:
         self.client, self.operation, self.answers = client, operation, [*answers]
@@ -251,12 +251,12 @@ def failing(sqs: Sqs, operation: str, *answers: Callable[[Any], Any]) -> SqsQueu
 
 
 def fails(*numbers: int, sender: bool = False) -> Callable[[Any], Any]:
-    """Return an answer that says of entries that they failed."""
+    """Return a response in which entries failed."""
     code = "ReceiptHandleIsInvalid" if sender else "InternalError"
     return lambda _: {"Failed": [{"Id": str(one), "SenderFault": sender, "Code": code} for one in numbers]}
 
 
-def test_what_sqs_failed_to_delete_is_asked_for_again_and_nothing_else(sqs: Sqs) -> None:
+def test_only_failed_deletes_are_requested_again(sqs: Sqs) -> None:
     for _ in range(3):
         sqs.ring(ORDERS)
     queue = failing(sqs, "delete_message_batch", fails(1))
@@ -267,7 +267,7 @@ def test_what_sqs_failed_to_delete_is_asked_for_again_and_nothing_else(sqs: Sqs)
     assert asked == [handles, handles[1:2]]
 
 
-def test_what_sqs_fails_to_delete_again_and_again_is_said_and_comes_again(sqs: Sqs) -> None:
+def test_deletes_that_fail_in_every_attempt_are_a_warning(sqs: Sqs) -> None:
     sqs.ring(ORDERS)
     queue = failing(sqs, "delete_message_batch", fails(0), fails(0), fails(0))
     with capture_logs() as logs:
@@ -277,7 +277,7 @@ def test_what_sqs_fails_to_delete_again_and_again_is_said_and_comes_again(sqs: S
     assert tables(queue.receive()) == [ORDERS]
 
 
-def test_what_sqs_refuses_to_delete_for_good_is_not_asked_for_again(sqs: Sqs) -> None:
+def test_refused_deletes_are_not_requested_again(sqs: Sqs) -> None:
     sqs.ring(ORDERS)
     queue = failing(sqs, "delete_message_batch", fails(0, sender=True))
     with capture_logs() as logs:
@@ -294,7 +294,7 @@ def denied(_request: Any) -> Any:
 
 
 @pytest.mark.parametrize("answer", [unreachable, denied])
-def test_what_cannot_be_deleted_as_it_is_of_no_table_hides_no_other(
+def test_a_failed_delete_of_messages_of_no_table_does_not_hide_others(
     sqs: Sqs, answer: Callable[[Any], Any]
 ) -> None:
     sqs.ring("shop.other")
@@ -305,7 +305,7 @@ def test_what_cannot_be_deleted_as_it_is_of_no_table_hides_no_other(
     assert [entry["log_level"] for entry in logs] == ["warning"] * 2
 
 
-def test_what_was_received_is_shown_again_where_its_tables_cannot_be_told(sqs: Sqs) -> None:
+def test_received_messages_are_shown_again_if_their_tables_cannot_be_found(sqs: Sqs) -> None:
     sqs.ring(LINES)
     sqs.send((EVENTS / "s3_put.json").read_text("utf-8"))
     queue = sqs.open()
@@ -319,7 +319,7 @@ def test_what_was_received_is_shown_again_where_its_tables_cannot_be_told(sqs: S
     assert len(sqs.texts(sqs.url)) == 2
 
 
-def test_what_was_received_is_shown_again_where_no_more_may_be(sqs: Sqs) -> None:
+def test_received_messages_are_shown_again_if_a_later_request_is_refused(sqs: Sqs) -> None:
     sqs.ring(ORDERS)
     queue = failing(sqs, "receive_message", lambda request: sqs.client.receive_message(**request), denied)
     with pytest.raises(ConfigError):
@@ -327,7 +327,7 @@ def test_what_was_received_is_shown_again_where_no_more_may_be(sqs: Sqs) -> None
     assert len(sqs.texts(sqs.url)) == 1
 
 
-def test_what_sqs_did_not_hide_for_longer_is_asked_for_again(sqs: Sqs) -> None:
+def test_messages_that_were_not_hidden_again_are_requested_again(sqs: Sqs) -> None:
     for _ in range(2):
         sqs.ring(ORDERS)
     queue = failing(sqs, "change_message_visibility_batch", fails(1), fails(0), fails(0))
@@ -340,19 +340,19 @@ def test_what_sqs_did_not_hide_for_longer_is_asked_for_again(sqs: Sqs) -> None:
     assert asked == [[received[1].receipt.removeprefix("1:")]]
 
 
-def test_what_was_received_is_told_where_sqs_does_not_go_on(sqs: Sqs) -> None:
+def test_messages_received_before_a_failure_are_returned(sqs: Sqs) -> None:
     for _ in range(11):
         sqs.ring(ORDERS)
     queue = failing(sqs, "receive_message", lambda request: sqs.client.receive_message(**request), unreachable)
     assert len(queue.receive()) == 10
 
 
-def test_a_queue_that_does_not_answer_at_first_is_an_error(sqs: Sqs) -> None:
+def test_a_failure_of_the_first_request_is_an_error(sqs: Sqs) -> None:
     with pytest.raises(StoreUnreachable):
         failing(sqs, "receive_message", unreachable).receive()
 
 
-def test_it_waits_as_long_as_the_settings_say_and_hides_for_as_long(sqs: Sqs) -> None:
+def test_the_settings_set_wait_and_visibility(sqs: Sqs) -> None:
     queue = failing(sqs, "receive_message", lambda _: {})
     queue.wait = 7
     queue.receive()
@@ -360,7 +360,7 @@ def test_it_waits_as_long_as_the_settings_say_and_hides_for_as_long(sqs: Sqs) ->
     assert (request["WaitTimeSeconds"], request["VisibilityTimeout"]) == (7, VISIBILITY)
 
 
-def test_messages_that_nobody_ended_are_not_remembered_for_ever(sqs: Sqs) -> None:
+def test_messages_are_forgotten_at_the_end_of_their_visibility(sqs: Sqs) -> None:
     sqs.ring(ORDERS)
     queue = sqs.open()
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Tables in the Glue Data Catalog: an entry is what its table is, and readers find the table by it."""
+"""Entries of tables in the Glue Data Catalog: they describe their tables, and readers find the tables by them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def delta(glue: Glue) -> DeltaLake:
 def write(
     glue: Glue, place: str, folder: Path, fields: Sequence[Field], rows: Mapping[str, Sequence[Any]], **how: Any
 ) -> None:
-    """Write a table on the disk, and deliver its files: delta-rs, which locks Python, would wait for moto here."""
+    """Write a table on the disk, and upload its files: delta-rs blocks Python, so moto could not answer it."""
     schema = Schema([*fields])
     made = DeltaTable.create(str(folder / "made"), schema, **how)
     write_deltalake(made, pa.table(dict(rows), pa.schema(schema.to_arrow())), mode="append")
@@ -89,7 +89,7 @@ TestGlueWithDelta = registration_contract(bench_of("delta"))
 TestGlueWithHudi = registration_contract(bench_of("hudi"))
 
 
-def test_a_delta_table_is_read_by_what_the_catalog_says(glue: Glue, tmp_path: Path) -> None:
+def test_a_delta_table_is_read_by_its_entry(glue: Glue, tmp_path: Path) -> None:
     lake = delta(glue)
     fields = [field("Id", "long", "the key"), field("state", "string")]
     rows = {"Id": [1, 2], "state": ["new", "old"]}
@@ -113,11 +113,11 @@ def test_a_delta_table_is_read_by_what_the_catalog_says(glue: Glue, tmp_path: Pa
     }
     place = entry["StorageDescriptor"]["SerdeInfo"]["Parameters"]["path"]
     assert place == entry["StorageDescriptor"]["Location"]
-    found = DeltaTable(place, storage_options=dict(lake.places.options or {}))
-    assert found.to_pyarrow_table().sort_by("Id").to_pydict() == {"Id": [1, 2], "state": ["new", "old"]}
+    delta_table = DeltaTable(place, storage_options=dict(lake.places.options or {}))
+    assert delta_table.to_pyarrow_table().sort_by("Id").to_pydict() == {"Id": [1, 2], "state": ["new", "old"]}
 
 
-def test_a_table_that_is_not_there_and_a_quarantine_are_described_as_they_are(glue: Glue) -> None:
+def test_a_missing_table_and_a_quarantine_are_described(glue: Glue) -> None:
     lake = delta(glue)
     assert (lake.describe(TABLE), lake.describe(TABLE, quarantine=True)) == (None, None)
     schema = Schema([field("text", "string")])
@@ -141,9 +141,9 @@ def hudi(glue: Glue, rows: Mapping[str, Sequence[Mapping[str, Any]]], **how: Any
     lake = HudiLake(HudiOptions(warehouse=f"s3://{glue.bucket}/lake"), {}, Runtime(lambda: None))
     place = lake.places.of(TABLE)
     write_table(lambda name, content: glue.s3.put(f"{place}/{name}", content), FIELDS, rows, **how)
-    found = lake.describe(TABLE)
-    assert found is not None
-    return found
+    description = lake.describe(TABLE)
+    assert description is not None
+    return description
 
 
 ROWS = {
@@ -152,7 +152,7 @@ ROWS = {
 }
 
 
-def test_a_hudi_table_is_read_by_what_the_catalog_says(glue: Glue) -> None:
+def test_a_hudi_table_is_read_by_its_entry(glue: Glue) -> None:
     glue.catalog().register(hudi(glue, ROWS, partition_by="State"))
     entry = glue.entry("shop", "orders")
     storage = entry["StorageDescriptor"]
@@ -170,14 +170,14 @@ def test_a_hudi_table_is_read_by_what_the_catalog_says(glue: Glue) -> None:
     options = {"aws_endpoint": glue.s3.endpoint, "aws_allow_http": "true", "aws_region": "eu-central-1"}
     place = storage["SerdeInfo"]["Parameters"]["path"]
     read = HudiTableBuilder.from_base_uri(place).with_storage_options(options).build().read()
-    found = pa.Table.from_batches([pa.record_batch(batch) for batch in read]).select(["id", "State"])
-    assert sorted(found.to_pylist(), key=lambda row: row["id"]) == [
+    rows = pa.Table.from_batches([pa.record_batch(batch) for batch in read]).select(["id", "State"])
+    assert sorted(rows.to_pylist(), key=lambda row: row["id"]) == [
         {"id": 1, "State": "new"},
         {"id": 2, "State": "a/b"},
     ]
 
 
-def test_partitions_of_several_columns_are_found_on_a_disk_too(tmp_path: Path) -> None:
+def test_partitions_of_several_columns_are_found_on_a_disk(tmp_path: Path) -> None:
     lake = HudiLake(HudiOptions(warehouse="lake"), {}, Runtime(lambda: None, tmp_path))
     folder = Path(lake.places.of(TABLE))
 
@@ -187,32 +187,32 @@ def test_partitions_of_several_columns_are_found_on_a_disk_too(tmp_path: Path) -
 
     rows = {f"State={state}/id={id_}": [{"id": id_, "State": state, "total": 1}] for id_, state in enumerate("ab")}
     write_table(put, FIELDS, rows, "State:simple,id:simple")
-    found = lake.describe(TABLE)
-    assert found is not None
-    assert found.partitions is not None
-    assert [one.values for one in found.partitions] == [("a", "0"), ("b", "1")]
-    assert found.partitions[1].location == f"{folder}/State=b/id=1"
-    assert found.partition_by == ("State", "id")
+    description = lake.describe(TABLE)
+    assert description is not None
+    assert description.partitions is not None
+    assert [partition.values for partition in description.partitions] == [("a", "0"), ("b", "1")]
+    assert description.partitions[1].location == f"{folder}/State=b/id=1"
+    assert description.partition_by == ("State", "id")
 
 
-def test_spark_finds_the_columns_of_a_hudi_table_in_their_letters(glue: Glue) -> None:
+def test_the_entry_of_a_hudi_table_has_the_case_of_its_columns_for_spark(glue: Glue) -> None:
     table = hudi(glue, ROWS, partition_by="State", kind="MERGE_ON_READ")
     many = [DescribedColumn(name=f"column_{number}", type=parse_type("string")) for number in range(100)]
     entry = entry_of(replace(table, columns=(*table.columns, *many)))
-    said = entry.parameters
-    text = "".join(said[f"spark.sql.sources.schema.part.{part}"] for part in range(2))
+    parameters = entry.parameters
+    text = "".join(parameters[f"spark.sql.sources.schema.part.{part}"] for part in range(2))
     fields = Schema.from_json(text).fields
-    assert ([one.name for one in fields[-2:]], said["spark.sql.sources.schema.numParts"]) == (
+    assert ([one.name for one in fields[-2:]], parameters["spark.sql.sources.schema.numParts"]) == (
         ["column_99", "State"],
         "2",
     )
     assert {one.name: one.metadata for one in fields}["id"] == {"comment": "the key"}
-    of_partitions = [said[f"spark.sql.sources.schema.{name}"] for name in ("numPartCols", "partCol.0")]
+    of_partitions = [parameters[f"spark.sql.sources.schema.{name}"] for name in ("numPartCols", "partCol.0")]
     assert of_partitions == ["1", "State"]
     assert str(entry.storage["InputFormat"]).endswith(".realtime.HoodieParquetRealtimeInputFormat")
 
 
-def test_partitions_come_go_and_get_the_columns_of_the_table(glue: Glue) -> None:
+def test_partition_entries_are_created_deleted_and_updated(glue: Glue) -> None:
     table = hudi(glue, ROWS, partition_by="State")
     catalog = glue.catalog()
     catalog.register(table)
@@ -235,9 +235,9 @@ def test_partitions_come_go_and_get_the_columns_of_the_table(glue: Glue) -> None
     catalog.register(later)
     assert len(glue.changes) == 5
     pages = glue.client.get_paginator("get_partitions").paginate(DatabaseName="shop", TableName="orders")
-    found = [one for page in pages for one in page["Partitions"]]
-    assert len(found) == 131
-    assert {one["StorageDescriptor"]["Columns"][-1]["Name"] for one in found} == {"more"}
+    partitions = [partition for page in pages for partition in page["Partitions"]]
+    assert len(partitions) == 131
+    assert {partition["StorageDescriptor"]["Columns"][-1]["Name"] for partition in partitions} == {"more"}
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_types_are_those_of_hive(glue: Glue, type_: str, expected: str) -> None:
     assert entry.storage["Columns"] == [{"Name": "x", "Type": expected}]
 
 
-def test_what_glue_cannot_have_is_refused_before_anything_is_written(glue: Glue) -> None:
+def test_tables_that_glue_does_not_allow_are_refused_before_anything_is_written(glue: Glue) -> None:
     odd = DescribedColumn(name="x", type=parse_type("struct<`a:b`: int>"))
     twice = [DescribedColumn(name=name, type=parse_type("int")) for name in ("a", "A")]
     for columns, words in (((odd,), "'a:b'"), (tuple(twice), "a and A")):
@@ -266,15 +266,35 @@ def test_what_glue_cannot_have_is_refused_before_anything_is_written(glue: Glue)
     assert glue.changes == []
 
 
-def test_long_comments_end_in_dots_and_stand_on_one_line(glue: Glue) -> None:
+def test_long_comments_are_one_line_and_end_in_an_ellipsis(glue: Glue) -> None:
     column = DescribedColumn(name="x", type=parse_type("int"), comment="a\tb\n" + "c" * 300)
     glue.catalog().register(described(glue, columns=(column,)))
-    found = glue.find(("shop", "orders"))
-    assert found is not None
-    assert found.columns == [("x", "a b " + "c" * 250 + "…")]
+    entry = glue.find(("shop", "orders"))
+    assert entry is not None
+    assert entry.columns == [("x", "a b " + "c" * 250 + "…")]
 
 
-def test_what_others_added_to_an_entry_stays(glue: Glue) -> None:
+def test_a_table_is_logged_as_registered_only_if_its_entry_or_a_partition_was_written(glue: Glue) -> None:
+    catalog, table = glue.catalog(), hudi(glue, ROWS, partition_by="State")
+    assert table.partitions is not None
+    changed_partition = replace(table.partitions[0], location=f"{table.location}/moved")
+    steps = [
+        (table, 1),
+        (table, 0),
+        (replace(table, comment="all orders"), 1),
+        (replace(table, comment="all orders", partitions=table.partitions[1:]), 1),
+        (replace(table, comment="all orders"), 1),
+        (replace(table, comment="all orders", partitions=(changed_partition, *table.partitions[1:])), 1),
+        (replace(table, comment="all orders", partitions=(changed_partition, *table.partitions[1:])), 0),
+    ]
+    for number, (description, lines) in enumerate(steps):
+        with capture_logs() as logs:
+            catalog.register(description)
+        logged = [entry["as_"] for entry in logs if entry["event"] == "registered"]
+        assert logged == ["Shop.Orders"] * lines, f"step {number}"
+
+
+def test_fields_that_other_programs_added_to_an_entry_stay(glue: Glue) -> None:
     catalog, table = glue.catalog(), described(glue)
     catalog.register(table)
     entry = glue.entry("shop", "orders")
@@ -286,7 +306,7 @@ def test_what_others_added_to_an_entry_stays(glue: Glue) -> None:
     assert (entry["Owner"], entry["Parameters"]["team"]) == ("analysts", "sales")
 
 
-def test_the_entry_that_a_crawler_made_of_the_same_table_is_taken_on(glue: Glue) -> None:
+def test_the_entry_of_a_crawler_for_the_same_table_is_taken_over(glue: Glue) -> None:
     table = described(glue)
     glue.client.create_database(DatabaseInput={"Name": "shop"})
     made = {
@@ -301,7 +321,7 @@ def test_the_entry_that_a_crawler_made_of_the_same_table_is_taken_on(glue: Glue)
 
 
 @pytest.mark.parametrize("made", [{"TableType": "VIRTUAL_VIEW"}, {"Parameters": {"table_type": "ICEBERG"}}])
-def test_what_is_of_another_type_is_left_as_it_is(glue: Glue, made: Mapping[str, Any]) -> None:
+def test_an_entry_of_another_type_is_not_changed(glue: Glue, made: Mapping[str, Any]) -> None:
     table = described(glue)
     glue.client.create_database(DatabaseInput={"Name": "shop"})
     own = {"Name": "orders", "StorageDescriptor": {"Location": table.location}, **made}
@@ -312,7 +332,7 @@ def test_what_is_of_another_type_is_left_as_it_is(glue: Glue, made: Mapping[str,
     assert glue.changes == ["CreateDatabase", "CreateTable"]
 
 
-def test_a_warehouse_that_moved_takes_its_entries_along(glue: Glue) -> None:
+def test_entries_follow_a_moved_warehouse_with_a_warning(glue: Glue) -> None:
     catalog, table = glue.catalog(), described(glue)
     catalog.register(table)
     with capture_logs() as logged:
@@ -321,12 +341,12 @@ def test_a_warehouse_that_moved_takes_its_entries_along(glue: Glue) -> None:
     (warning,) = [line for line in logged if line["log_level"] == "warning"]
     assert warning["table"] == "shop.orders in the Glue Data Catalog"
     assert (warning["before"], warning["now"]) == (table.location, f"s3://{glue.bucket}/other/shop/orders")
-    found = glue.find(("shop", "orders"))
-    assert found is not None
-    assert found.location == f"s3://{glue.bucket}/other/shop/orders"
+    entry = glue.find(("shop", "orders"))
+    assert entry is not None
+    assert entry.location == f"s3://{glue.bucket}/other/shop/orders"
 
 
-def test_a_delta_table_that_becomes_one_of_hudi_keeps_nothing_of_its_format(glue: Glue) -> None:
+def test_an_entry_keeps_no_parameters_of_the_earlier_format(glue: Glue) -> None:
     catalog = glue.catalog()
     catalog.register(described(glue))
     table = replace(described(glue), format="hudi")
@@ -335,7 +355,7 @@ def test_a_delta_table_that_becomes_one_of_hudi_keeps_nothing_of_its_format(glue
     assert parameters == {**entry_of(table).parameters, "lakeward.pipeline": "shop"}
 
 
-def test_tables_of_many_namespaces_share_a_database_where_the_settings_say_so(glue: Glue) -> None:
+def test_tables_of_several_namespaces_share_a_configured_database(glue: Glue) -> None:
     catalog = glue.catalog(database="Lake", catalog_id="123456789012")
     catalog.register(described(glue))
     assert glue.find(("lake", "orders")) is not None
@@ -344,14 +364,14 @@ def test_tables_of_many_namespaces_share_a_database_where_the_settings_say_so(gl
     glue.catalog().check([("shop", "orders"), ("sales", "orders")])
 
 
-def test_glue_is_asked_in_the_region_of_the_settings(glue: Glue) -> None:
+def test_the_client_has_the_region_of_the_settings(glue: Glue) -> None:
     built = build({"region": "eu-west-1"}, Runtime(lambda: None))
     assert isinstance(built, GlueCatalog)
     assert built.client.meta.region_name == "eu-west-1"
 
 
 def refused(glue: Glue, code: str, status: int = 400) -> LakewardError:
-    """Return what is said where Glue refuses to tell of a table."""
+    """Return the error of a registration if Glue answers a read with an error code."""
     catalog = glue.catalog()
     with Stubber(catalog.client) as stub:
         stub.add_client_error("get_table", code, "of a test", status)
@@ -360,7 +380,7 @@ def refused(glue: Glue, code: str, status: int = 400) -> LakewardError:
     return raised.value
 
 
-def test_what_glue_refuses_is_said_in_words(glue: Glue) -> None:
+def test_errors_of_glue_are_translated(glue: Glue) -> None:
     assert "may not be written" in str(refused(glue, "AccessDeniedException"))
     assert "docs/how-to/aws/catalogs.md" in str(refused(glue, "AccessDeniedException"))
     assert isinstance(refused(glue, "ThrottlingException"), StoreUnreachable)
@@ -368,7 +388,7 @@ def test_what_glue_refuses_is_said_in_words(glue: Glue) -> None:
     assert isinstance(refused(glue, "ConcurrentModificationException"), StoreUnreachable)
 
 
-def test_partitions_that_glue_does_not_take_are_told(glue: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_partitions_are_an_error(glue: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
     table, catalog = hudi(glue, ROWS, partition_by="State"), glue.catalog()
     error = {"Errors": [{"ErrorDetail": {"ErrorCode": "InternalServiceException", "ErrorMessage": "not now"}}]}
     monkeypatch.setattr(catalog.client, "batch_create_partition", lambda **_: error)
@@ -376,7 +396,9 @@ def test_partitions_that_glue_does_not_take_are_told(glue: Glue, monkeypatch: py
         catalog.register(table)
 
 
-def test_two_may_make_a_database_at_once(glue: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_database_that_another_process_creates_at_once_is_no_error(
+    glue: Glue, monkeypatch: pytest.MonkeyPatch
+) -> None:
     catalog = glue.catalog()
     get, missing = catalog.client.get_database, catalog.client.exceptions.EntityNotFoundException
 
@@ -390,7 +412,7 @@ def test_two_may_make_a_database_at_once(glue: Glue, monkeypatch: pytest.MonkeyP
     assert glue.find(("shop", "orders")) is not None
 
 
-# Whatever becomes of the columns, the entry has those of the table.
+# The entry follows the columns of its table.
 
 
 TYPES = ("integer", "long", "string", "double", "decimal(12,2)", "timestamp", "date")
@@ -401,7 +423,7 @@ HISTORIES = st.lists(
 
 
 def follow(glue: Glue, folder: Path, history: Sequence[Sequence[tuple[str, str, str | None]]]) -> None:
-    """Let a Delta table have columns after columns, and register each."""
+    """Register a Delta table after each change of its columns."""
     name = TableName("shop", f"orders_{next(NUMBERS)}")
     places, catalog = Places("lake", "{schema}", folder), glue.catalog()
     for columns in history:
@@ -411,9 +433,9 @@ def follow(glue: Glue, folder: Path, history: Sequence[Sequence[tuple[str, str, 
         assert table is not None
         in_s3 = replace(table, location=f"s3://{glue.bucket}{table.location}")
         catalog.register(in_s3)
-        found = glue.find(name)
-        assert found is not None
-        assert found.columns == [(column.lower(), comment or "") for column, _, comment in columns]
+        entry = glue.find(name)
+        assert entry is not None
+        assert entry.columns == [(column.lower(), comment or "") for column, _, comment in columns]
         types = [column["Type"] for column in glue.entry(*name)["StorageDescriptor"]["Columns"]]
         assert types == [{"integer": "int", "long": "bigint"}.get(type_, type_) for _, type_, _ in columns]
 
@@ -423,11 +445,11 @@ def following(glue: Glue, tmp_path: Path) -> Callable[..., None]:
     return lambda history: follow(glue, tmp_path, history)
 
 
-def test_an_entry_has_the_columns_of_its_table_whatever_they_become(following: Callable[..., None]) -> None:
+def test_an_entry_has_the_columns_of_its_table_after_any_changes(following: Callable[..., None]) -> None:
     given(HISTORIES)(settings(max_examples=10)(following))()
 
 
-def test_entries_that_keep_old_columns_are_caught(
+def test_the_property_finds_entries_that_keep_old_columns(
     following: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(GlueCatalog, "_update", lambda *_: None)
@@ -443,9 +465,7 @@ def test_an_entry_that_changed_meanwhile_is_not_overwritten(glue: Glue) -> None:
     with Stubber(catalog.client) as stub:
         stub.add_response("get_table", {"Table": {**entry, "VersionId": "7"}})
         asked = {"DatabaseName": "shop", "TableInput": ANY, "SkipArchive": True, "VersionId": "7"}
-        stub.add_client_error(
-            "update_table", "ConcurrentModificationException", "of a test", expected_params=asked
-        )
+        stub.add_client_error("update_table", "ConcurrentModificationException", "of a test", expected_params=asked)
         with pytest.raises(StoreUnreachable, match="another process at the same time"):
             catalog.register(replace(table, comment="changed"))
 
@@ -458,7 +478,7 @@ def raw(glue: Glue, **form: Any) -> TableDescription:
     return described(glue, format="csv", is_raw=True, csv=CsvForm(**given))
 
 
-def test_quoted_csv_is_read_by_a_serde_that_knows_quotes(glue: Glue) -> None:
+def test_quoted_csv_is_read_by_open_csv_serde(glue: Glue) -> None:
     glue.catalog().register(raw(glue, has_header=True))
     entry = glue.entry("shop", "orders")
     serde = entry["StorageDescriptor"]["SerdeInfo"]
@@ -469,14 +489,14 @@ def test_quoted_csv_is_read_by_a_serde_that_knows_quotes(glue: Glue) -> None:
     assert "skip.header.line.count" not in glue.entry("shop", "orders")["Parameters"]
 
 
-def test_csv_without_quotes_has_a_text_for_null(glue: Glue) -> None:
+def test_csv_without_quotes_is_read_by_lazy_simple_serde(glue: Glue) -> None:
     glue.catalog().register(raw(glue, quote="", null_text="\\N"))
     serde = glue.entry("shop", "orders")["StorageDescriptor"]["SerdeInfo"]
     assert serde["SerializationLibrary"] == "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
     assert (serde["Parameters"]["field.delim"], serde["Parameters"]["serialization.null.format"]) == (";", "\\N")
 
 
-def test_files_of_parquet_are_read_by_hive(glue: Glue) -> None:
+def test_parquet_files_have_the_formats_of_hive(glue: Glue) -> None:
     glue.catalog().register(described(glue, format="parquet", is_raw=True))
     entry = glue.entry("shop", "orders")
     assert entry["StorageDescriptor"]["InputFormat"].endswith("parquet.MapredParquetInputFormat")

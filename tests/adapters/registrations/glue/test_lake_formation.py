@@ -1,4 +1,4 @@
-"""Tags and grants of Lake Formation: what moto plays of it, and else the exact calls."""
+"""Tags and grants of Lake Formation, with the parts that moto simulates and else with the exact requests."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from botocore.stub import Stubber
 from glue_catalog import Glue
 from moto.lakeformation.models import lakeformation_backends
 from pydantic import ValidationError
+from structlog.testing import capture_logs
 
 from lakeward.adapters.registrations.glue import build
 from lakeward.adapters.registrations.glue.catalog import GlueCatalog
@@ -34,26 +35,26 @@ DATABASE = {"Database": {"Name": "shop"}}
 
 @pytest.fixture
 def client(glue: Glue) -> Any:
-    """Return a client of a Lake Formation that keeps grants; of tags moto knows no table that has none."""
+    """Return a client of Lake Formation; moto stores grants, and no tags of tables."""
     return boto3.Session().client("lakeformation")
 
 
 def access(client: Any, **options: Any) -> LakeFormation:
-    found = LakeFormation(AccessOptions.model_validate(options))
-    found.__dict__["client"] = client
-    return found
+    formation = LakeFormation(AccessOptions.model_validate(options))
+    formation.__dict__["client"] = client
+    return formation
 
 
 def changes(client: Any) -> list[str]:
-    """Return the operations that change something, from now on."""
-    found: list[str] = []
+    """Return a list to which each later operation that changes something is added."""
+    operations: list[str] = []
 
     def note(model: Any, **_: Any) -> None:
         if not model.name.startswith(("Get", "List")):
-            found.append(model.name)
+            operations.append(model.name)
 
     client.meta.events.register("after-call.lakeformation", note)
-    return found
+    return operations
 
 
 @pytest.fixture(autouse=True)
@@ -72,12 +73,12 @@ def tags(**values: str) -> list[dict[str, Any]]:
 
 
 def expect_tags(
-    stub: Stubber, resource: dict[str, Any], there: dict[str, Any], missing: list[tuple[dict[str, Any], Any]]
+    stub: Stubber, resource: dict[str, Any], response: dict[str, Any], missing: list[tuple[dict[str, Any], Any]]
 ) -> None:
-    """Expect that the tags of a resource are asked for, and that these are added to it or to its columns."""
-    stub.add_response("get_resource_lf_tags", there, {"Resource": resource, "ShowAssignedLFTags": True})
-    for place, wanted in missing:
-        stub.add_response("add_lf_tags_to_resource", {}, {"Resource": place, "LFTags": wanted})
+    """Expect a request for the tags of a resource, and requests that add tags to it or to its columns."""
+    stub.add_response("get_resource_lf_tags", response, {"Resource": resource, "ShowAssignedLFTags": True})
+    for place, place_tags in missing:
+        stub.add_response("add_lf_tags_to_resource", {}, {"Resource": place, "LFTags": place_tags})
 
 
 OF_ALL: dict[str, Any] = {"database_tags": {"domain": "sales"}, "lf_tags": {"domain": "sales", "pii": "yes"}}
@@ -85,22 +86,22 @@ OF_ORDERS = {"lf_tags": {"pii": "no"}, "column_tags": {"Email": {"pii": "yes"}}}
 EMAIL = {"TableWithColumns": {"DatabaseName": "shop", "Name": "orders", "ColumnNames": ["email"]}}
 
 
-def test_tags_are_set_where_they_are_not(client: Any) -> None:
+def test_missing_tags_are_set(client: Any) -> None:
     with Stubber(client) as stub:
         expect_tags(stub, DATABASE, {}, [(DATABASE, tags(domain="sales"))])
         expect_tags(stub, WHOLE, {}, [(WHOLE, tags(domain="sales", pii="no"))])
         expect_tags(stub, WHOLE, {}, [(EMAIL, tags(pii="yes"))])
-        found = access(client, **OF_ALL, tables={"shop.orders": OF_ORDERS})
-        found.apply(TABLE, ("shop", "orders"))
+        formation = access(client, **OF_ALL, tables={"shop.orders": OF_ORDERS})
+        formation.apply(TABLE, ("shop", "orders"))
         stub.assert_no_pending_responses()
         expect_tags(stub, WHOLE, {"LFTagsOnTable": tags(pii="yes", domain="sales")}, [(WHOLE, tags(pii="no"))])
         others = [{"Name": "id", "LFTags": tags(pii="yes")}, {"Name": "email", "LFTags": tags(pii="no")}]
         expect_tags(stub, WHOLE, {"LFTagsOnColumns": others}, [(EMAIL, tags(pii="yes"))])
-        found.apply(TABLE, ("shop", "orders"))
+        formation.apply(TABLE, ("shop", "orders"))
         stub.assert_no_pending_responses()
 
 
-def test_tags_that_are_right_are_left_alone(client: Any) -> None:
+def test_correct_tags_are_not_set_again(client: Any) -> None:
     with Stubber(client) as stub:
         expect_tags(stub, DATABASE, {"LFTagOnDatabase": tags(domain="sales")}, [])
         expect_tags(stub, WHOLE, {"LFTagsOnTable": tags(domain="sales", pii="no", team="of others")}, [])
@@ -109,7 +110,7 @@ def test_tags_that_are_right_are_left_alone(client: Any) -> None:
         stub.assert_no_pending_responses()
 
 
-def test_grants_are_made_where_they_are_not(glue: Glue, client: Any) -> None:
+def test_missing_grants_are_made(glue: Glue, client: Any) -> None:
     database = {"principal": ANALYST, "permissions": ["DESCRIBE"]}
     table = {"principal": ANALYST, "permissions": ["SELECT", "DESCRIBE"], "grantable": True}
     options = {"database_grants": [database], "grants": [table]}
@@ -117,16 +118,43 @@ def test_grants_are_made_where_they_are_not(glue: Glue, client: Any) -> None:
     listed = permissions(client)
     assert len(listed) == 2
     assert (DATABASE, ["DESCRIBE"], []) in listed
-    (found,) = [sorted(granted) for resource, granted, _ in listed if resource == WHOLE]
-    assert found == ["DESCRIBE", "SELECT"]
-    done = changes(client)
+    (table_permissions,) = [sorted(names) for resource, names, _ in listed if resource == WHOLE]
+    assert table_permissions == ["DESCRIBE", "SELECT"]
+    operations = changes(client)
     access(client, **options).apply(TABLE, ("shop", "orders"))
-    assert done == []
+    assert operations == []
 
 
-def listed(*found: dict[str, Any]) -> dict[str, Any]:
+def test_tags_and_grants_are_logged_only_if_some_were_added(glue: Glue, client: Any) -> None:
+    grant = {"principal": ANALYST, "permissions": ["SELECT"]}
+    registration = glue.catalog()
+    for options, lines in (({}, 0), ({"grants": [grant]}, 1), ({"grants": [grant]}, 0)):
+        with_access = replace(registration, access=access(client, **options))
+        with capture_logs() as logs:
+            with_access.register(replace(TABLE, format="iceberg"))
+        logged = [entry["table"] for entry in logs if entry["event"] == "tags and grants added"]
+        assert logged == ["shop.orders"] * lines
+        assert [entry for entry in logs if entry["event"] == "registered"] == []
+
+
+def test_applying_tags_returns_whether_one_was_added(client: Any) -> None:
+    with Stubber(client) as stub:
+        for resource in (DATABASE, WHOLE):
+            expect_tags(stub, resource, {}, [(resource, tags(domain="sales"))])
+        options: dict[str, Any] = {"database_tags": {"domain": "sales"}, "lf_tags": {"domain": "sales"}}
+        assert access(client, **options).apply(TABLE, ("shop", "orders"))
+        expect_tags(stub, DATABASE, {"LFTagOnDatabase": tags(domain="sales")}, [])
+        expect_tags(stub, WHOLE, {"LFTagsOnTable": tags(domain="sales")}, [])
+        assert not access(client, **options).apply(TABLE, ("shop", "orders"))
+        columns: dict[str, Any] = {"tables": {"shop.orders": {"column_tags": {"email": {"pii": "yes"}}}}}
+        expect_tags(stub, WHOLE, {}, [(EMAIL, tags(pii="yes"))])
+        assert access(client, **columns).apply(TABLE, ("shop", "orders"))
+        stub.assert_no_pending_responses()
+
+
+def listed(*entries: dict[str, Any]) -> dict[str, Any]:
     principal = {"DataLakePrincipalIdentifier": ANALYST}
-    return {"PrincipalResourcePermissions": [{"Principal": principal, **one} for one in found]}
+    return {"PrincipalResourcePermissions": [{"Principal": principal, **entry} for entry in entries]}
 
 
 def of_columns(**columns: Any) -> dict[str, Any]:
@@ -144,7 +172,9 @@ SOME, ALL_BUT = {"columns": ["Id"]}, {"all_but": ["EMAIL"]}
         (ALL_BUT, {"ColumnWildcard": {"ExcludedColumnNames": ["email"]}}),
     ],
 )
-def test_grants_of_columns_ask_for_just_these(client: Any, grant: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_a_grant_of_columns_requests_only_these(
+    client: Any, grant: dict[str, Any], expected: dict[str, Any]
+) -> None:
     principal = {"DataLakePrincipalIdentifier": ANALYST}
     with Stubber(client) as stub:
         stub.add_response("list_permissions", listed(), {"Principal": principal, "Resource": WHOLE})
@@ -178,7 +208,7 @@ WILDCARD: dict[str, Any] = {"ColumnWildcard": {}}
         (ALL_BUT, WILDCARD, True),
     ],
 )
-def test_what_is_granted_already_is_not_granted_again(
+def test_existing_grants_are_not_made_again(
     client: Any, grant: dict[str, Any], there: dict[str, Any], is_granted: bool
 ) -> None:
     with Stubber(client) as stub:
@@ -191,7 +221,7 @@ def test_what_is_granted_already_is_not_granted_again(
         stub.assert_no_pending_responses()
 
 
-def test_a_grant_that_others_may_not_pass_on_is_made_again(client: Any) -> None:
+def test_a_grant_that_is_not_grantable_yet_is_made_again(client: Any) -> None:
     there = {"Resource": WHOLE, "Permissions": ["SELECT"], "PermissionsWithGrantOption": []}
     with Stubber(client) as stub:
         stub.add_response("list_permissions", listed(there))
@@ -201,34 +231,34 @@ def test_a_grant_that_others_may_not_pass_on_is_made_again(client: Any) -> None:
         stub.assert_no_pending_responses()
 
 
-def test_a_catalog_of_another_account_is_named_in_each_call(client: Any) -> None:
-    found = LakeFormation(AccessOptions(lf_tags={"pii": "no"}), catalog_id="210987654321")
-    found.__dict__["client"] = client
+def test_the_catalog_of_another_account_is_in_each_request(client: Any) -> None:
+    formation = LakeFormation(AccessOptions(lf_tags={"pii": "no"}), catalog_id="210987654321")
+    formation.__dict__["client"] = client
     resource = {"Table": {**WHOLE["Table"], "CatalogId": "210987654321"}}
     with Stubber(client) as stub:
         own = {"Resource": resource, "CatalogId": "210987654321"}
         stub.add_response("get_resource_lf_tags", {}, {**own, "ShowAssignedLFTags": True})
         tag = {"CatalogId": "210987654321", "TagKey": "pii", "TagValues": ["no"]}
         stub.add_response("add_lf_tags_to_resource", {}, {**own, "LFTags": [tag]})
-        found.apply(TABLE, ("shop", "orders"))
+        formation.apply(TABLE, ("shop", "orders"))
         stub.assert_no_pending_responses()
 
 
-def test_what_is_said_of_all_tables_is_not_for_a_quarantine(client: Any) -> None:
-    kept = replace(TABLE, name="orders__quarantine", is_raw=True)
+def test_settings_for_all_tables_do_not_apply_to_a_quarantine(client: Any) -> None:
+    quarantine = replace(TABLE, name="orders__quarantine", is_raw=True)
     grants = [{"principal": ANALYST, "permissions": ["SELECT"]}]
     options: dict[str, Any] = {"lf_tags": {"pii": "no"}, "grants": grants}
     with Stubber(client):
-        access(client, **options).apply(kept, ("shop", "orders__quarantine"))
+        access(client, **options).apply(quarantine, ("shop", "orders__quarantine"))
     own = {"shop.orders__quarantine": {"grants": grants}}
     with Stubber(client) as stub:
         stub.add_response("list_permissions", listed())
         stub.add_response("grant_permissions", {})
-        access(client, **options, tables=own).apply(kept, ("shop", "orders__quarantine"))
+        access(client, **options, tables=own).apply(quarantine, ("shop", "orders__quarantine"))
         stub.assert_no_pending_responses()
 
 
-def test_a_tag_that_is_not_there_is_told(client: Any) -> None:
+def test_a_missing_tag_is_an_error(client: Any) -> None:
     failure = {"LFTag": {"TagKey": "pii", "TagValues": ["no"]}, "Error": {"ErrorCode": "EntityNotFoundException"}}
     with Stubber(client) as stub:
         stub.add_response("get_resource_lf_tags", {})
@@ -240,32 +270,32 @@ def test_a_tag_that_is_not_there_is_told(client: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "words"),
+    ("code", "kind", "expected"),
     [
         ("AccessDeniedException", ConfigError, "may not be written"),
-        ("EntityNotFoundException", ConfigError, "is not there"),
+        ("EntityNotFoundException", ConfigError, "does not exist"),
         ("InvalidInputException", ConfigError, "cannot be written"),
         ("ConcurrentModificationException", StoreUnreachable, "cannot be written now"),
     ],
 )
-def test_what_lake_formation_refuses_is_said_in_words(client: Any, code: str, kind: type, words: str) -> None:
+def test_errors_of_lake_formation_are_translated(client: Any, code: str, kind: type, expected: str) -> None:
     with Stubber(client) as stub:
         stub.add_client_error("get_resource_lf_tags", code, "of a test")
         with pytest.raises(kind) as raised:
             access(client, lf_tags={"pii": "no"}).apply(TABLE, ("shop", "orders"))
-    assert words in str(raised.value)
+    assert expected in str(raised.value)
 
 
-def test_columns_and_tables_that_are_not_there_are_refused(client: Any) -> None:
+def test_unknown_columns_and_tables_are_refused(client: Any) -> None:
     with Stubber(client):
         for own in ({"column_tags": {"mail": {"pii": "yes"}}}, {"grants": [_grant(columns=["mail"])]}):
             with pytest.raises(ConfigError, match="has no column 'mail'"):
                 access(client, tables={"shop.orders": own}).apply(TABLE, ("shop", "orders"))
         with pytest.raises(ConfigError, match="has no column 'mail'"):
             access(client, grants=[_grant(all_but=["mail"])]).apply(TABLE, ("shop", "orders"))
-    found = access(client, tables={"shop.orders__quarantine": {}, "shop.oders": {}})
+    formation = access(client, tables={"shop.orders__quarantine": {}, "shop.oders": {}})
     with pytest.raises(ConfigError) as raised:
-        GlueCatalog("shop", access=found).check([("shop", "orders")])
+        GlueCatalog("shop", access=formation).check([("shop", "orders")])
     assert "shop.oders" in str(raised.value)
     assert "shop.orders" in str(raised.value.todo)
 
@@ -282,12 +312,12 @@ def _grant(**own: Any) -> dict[str, Any]:
         _grant(columns=[]),
     ],
 )
-def test_grants_that_cannot_be_are_refused(grant: dict[str, Any]) -> None:
+def test_invalid_grants_are_refused(grant: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         AccessOptions.model_validate({"grants": [grant]})
 
 
-def test_access_is_given_behind_the_entry_and_iceberg_keeps_its_own(glue: Glue, client: Any) -> None:
+def test_grants_follow_the_entry_and_iceberg_keeps_its_entries(glue: Glue, client: Any) -> None:
     catalog = glue.catalog(access=access(client, grants=[_grant()]))
     catalog.register(TABLE)
     assert (glue.changes, len(permissions(client))) == (["CreateDatabase", "CreateTable"], 1)

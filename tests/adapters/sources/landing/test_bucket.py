@@ -327,7 +327,7 @@ def test_without_credentials_it_is_said_where_they_come_from(
     [
         ("AccessDenied", 403, ConfigError, "access is denied"),
         ("ExpiredToken", 400, ConfigError, "the credentials are not valid"),
-        ("PermanentRedirect", 301, ConfigError, "lies in another region"),
+        ("PermanentRedirect", 301, ConfigError, "is in another region"),
         ("SlowDown", 503, StoreUnreachable, "S3 does not answer"),
         ("Unheard", 500, StoreUnreachable, "S3 does not answer"),
         ("Unheard", 400, SourceError, "cannot be read or written"),
