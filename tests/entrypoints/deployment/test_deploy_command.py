@@ -61,6 +61,20 @@ def test_it_prints_the_template(lakeward: Command, tmp_path: Path, package: Path
     assert ended.document["error"]["what"] == "--to - and --json both write to standard output"
 
 
+@pytest.mark.parametrize("to", ["package", "package/deploy", "link"])
+def test_it_does_not_write_into_the_folder_of_the_package(
+    lakeward: Command, tmp_path: Path, package: Path, to: str
+) -> None:
+    write_settings(tmp_path, settings())
+    (tmp_path / "link").symlink_to(package)
+    before = sorted(package.rglob("*"))
+    ended = lakeward(*RENDER, "--package", "package", "--to", to, "--json")
+    assert ended.code == 1
+    assert ended.document["error"]["what"] == "--to names the folder of the package, or a folder in it"
+    assert sorted(package.rglob("*")) == before
+    assert lakeward(*RENDER, "--package", "package", "--to", ".").code == 0
+
+
 def test_package_and_settings_may_be_in_a_bucket(
     lakeward: Command, s3: Buckets, tmp_path: Path, package: Path
 ) -> None:
