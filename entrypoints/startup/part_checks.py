@@ -15,6 +15,7 @@ from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.settings.secret_masking import secret_names
 from lakeward.entrypoints.startup import catalogue
+from lakeward.entrypoints.startup.glue_checks import check_glue
 from lakeward.entrypoints.startup.shapers import read_hash_key
 
 
@@ -56,7 +57,7 @@ class PartChecks:
         if settings.statistics is not None:
             self._check("statistics", container.statistics, "not asked before a full load is awaited")
         if settings.registration is not None:
-            self._check("registration", container.registration, "not asked: nothing is registered")
+            self._check_registration(container)
         if settings.notify:
             self._check("notify", container.notifiers, "no notice is sent")
         if any(self.configured.rules(name) for name in self.configured.tables):
@@ -121,6 +122,12 @@ class PartChecks:
                 note("read")
         failed = [check for check in self.done[before:] if check.error is not None]
         self.done[before:] = failed or [PartCheck("secrets", f"read: {format_count(len(names), 'secret')}")]
+
+    def _check_registration(self, container: Container) -> None:
+        with self._noting("registration") as note:
+            container.registration()
+            check_glue(self.configured, container.target(), asks=self.asks)
+            note("not asked: nothing is registered")
 
     def _look_at_source(self, container: Container) -> None:
         landing = container.landing()
