@@ -158,7 +158,7 @@ def _minutes(text: str) -> float:
     except ValueError:
         minutes = math.nan
     if not 0 < minutes < math.inf:
-        raise ArgumentTypeError(f"{text!r} is no number of minutes above 0")
+        raise ArgumentTypeError(f"{text!r} is not a number of minutes above 0")
     return minutes
 
 
@@ -218,7 +218,7 @@ def tables_that_read(configured: Configuration, url: str) -> Sequence[str]:
     if not tables:
         raise ConfigError(
             f"no table reads {url}",
-            found="its bucket or its folder is that of no table of the settings, or it is none that is read",
+            found="no table of the settings has this bucket and folder, or the table does not read such files",
             todo="Nothing was run. Correct --object, which is a URL as s3://bucket/folder/file.parquet, or leave "
             "it out: all tables are run then.",
         )

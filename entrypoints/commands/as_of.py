@@ -44,18 +44,21 @@ _SAMPLE: Final = 20
 Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
 Time = Annotated[str, typer.Argument(help="The time.")]
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=0, help="Greatest number of rows shown.", show_default=f"{_SAMPLE}")
+    int | None, typer.Option("--limit", min=0, help="Show at most this many rows.", show_default=f"{_SAMPLE}")
 ]
 To = Annotated[str | None, typer.Option("--to", help="The folder for all rows, as Parquet.")]
 Known = Annotated[
     int | None,
     typer.Option(
-        "--known", min=1, help="As known after this batch, for a history with `known`.", show_default="now"
+        "--known",
+        min=1,
+        help="The rows as known after this batch; only for a history with `known`.",
+        show_default="now",
     ),
 ]
 Sql = Annotated[
     Literal["spark", "duckdb", "trino"] | None,
-    typer.Option("--sql", help="Only print the query, as this engine takes it (Athena takes that of Trino)."),
+    typer.Option("--sql", help="Only print the query, in the SQL of this engine (`trino` for Athena)."),
 ]
 
 
@@ -74,7 +77,7 @@ def as_of_time(
     if to is not None and sql is not None:
         raise typer.BadParameter("--to writes rows, and --sql prints a query: give one of them")
     if limit is not None and (to is not None or sql is not None):
-        raise typer.BadParameter("--limit is for the rows that are shown; --to and --sql are for all")
+        raise typer.BadParameter("--limit is for the rows that are shown; it cannot be combined with --to or --sql")
     start_logging("off", debug=debug)
     folder = None if to is None else place(to)
     configured = open_settings(config)

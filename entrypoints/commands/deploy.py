@@ -33,8 +33,8 @@ Example: [bold]lakeward deploy render --platform glue --package build/job --to b
 TEMPLATE: Final = "template.json"
 _POLL: Final = 60
 _UNMEASURED: Final = (
-    "The alarms on lag, held keys and failures will see nothing: runs write no metrics. "
-    'Say `format = "cloudwatch"` under [metrics].'
+    "The alarms on lag, held keys and failures will never be raised: runs write no metrics. "
+    'Set `format = "cloudwatch"` under [metrics].'
 )
 
 Platform = Annotated[Literal["glue", "emr-serverless"], typer.Option("--platform", help="Where the jobs run.")]
@@ -117,7 +117,7 @@ def _check_place(to: str, package: str, *, as_json: bool) -> None:
     if to == "-" and as_json:
         raise ConfigError(
             "--to - and --json both write to standard output",
-            found="a template, and a document about its files",
+            found="--to - prints the template, --json a document about its files",
             todo="Leave --json out for the template, or name a folder with --to.",
         )
     if to == "-" or is_url(package):

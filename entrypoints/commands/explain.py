@@ -78,7 +78,8 @@ def _story(container: Any, name: TableName, texts: list[str]) -> Story:
 def _read_story(target: Any, dimension: Dimension, texts: list[str], state: TableState) -> Story:
     name = dimension.name
     if state.schema is None:
-        raise ConfigError(f"{name}: nothing was applied yet, so no key is known", todo="`lakeward run` applies it.")
+        todo = "Run `lakeward run`, which applies the files that wait."
+        raise ConfigError(f"{name}: nothing was applied yet, so no key is known", todo=todo)
     called = old_names(state.schema, dimension.policies.renames)
     key = tuple(called.get(name, name) for name in dimension.key)
     dimension = replace(dimension, schema=state.schema, key=key)
@@ -87,7 +88,8 @@ def _read_story(target: Any, dimension: Dimension, texts: list[str], state: Tabl
         raise ConfigError(
             f"{name}: the key {key_words(known.key)} is unknown",
             found="no row has it, and neither the change log nor the quarantine has an event of it",
-            todo="It may be in files that wait (`lakeward plan`). Deletes are remembered for a limited time.",
+            todo="It may be in files that are not applied yet (`lakeward plan`). Deletes are remembered for a "
+            "limited time.",
         )
     return Story(dimension, known, explain(dimension, known))
 

@@ -144,12 +144,12 @@ def _proposed_catalogue(
 
 
 def _no_spark() -> None:
-    raise ConfigError("init starts no Spark")
+    raise ConfigError("`lakeward init` does not start Spark")
 
 
 def _exists(config: Path) -> ConfigError:
     return ConfigError(
-        f"{config} is there already", todo="Nothing was changed. Name another file with --config, or move it away."
+        f"{config} exists already", todo="Nothing was changed. Name another file with --config, or move it away."
     )
 
 
@@ -161,7 +161,7 @@ def _proposal(folder: str, probes: Sequence[SourceProbe]) -> Proposal:
             f"{folder} has no files of a source that is installed",
             found="looked for <schema>/<table>/LOAD00000001.csv, 20141029-113401000.csv and the like, as AWS DMS "
             "writes them, and for CSV, JSON lines or Parquet in <schema>/<table>/ or <table>/",
-            todo="Name the folder that has the folders of the tables. docs/reference/dms-layouts.md and "
+            todo="Name the folder that contains the folders of the tables. docs/reference/dms-layouts.md and "
             "docs/reference/plain-files.md have other layouts.",
         )
     return max(proposals, key=lambda proposal: (proposal.is_named, len(proposal.tables)))

@@ -73,7 +73,9 @@ Once = Annotated[
 Minutes = Annotated[
     float | None,
     typer.Option(
-        "--max-minutes", min=0.0, help="With --follow: end after so many minutes, when the current commit is done."
+        "--max-minutes",
+        min=0.0,
+        help="With --follow: end after this many minutes, when the current commit is done.",
     ),
 ]
 
@@ -103,7 +105,9 @@ def run(
     if once and max_minutes is not None:
         raise typer.BadParameter("--max-minutes is for --follow: a run that does not follow ends by itself.")
     if once and metrics is not None:
-        raise typer.BadParameter("--metrics is for --follow: a run that does not follow ends before it is read.")
+        raise typer.BadParameter(
+            "--metrics is for --follow: a run that does not follow ends before its metrics are read."
+        )
     run_id = start_logging(log, debug=debug, reports=once and not as_json)
     configured = open_settings(config, asks=True)
     wanted = select_tables(configured, tables or ())

@@ -201,7 +201,7 @@ def run_pip(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
 def _download_error(output: str, target: Target) -> ConfigError | SetupError:
     """Return the error for the output of a pip that downloaded nothing."""
     errors = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
-    reason = errors[-1] if errors else output.strip()[-500:] or "pip said nothing"
+    reason = errors[-1] if errors else output.strip()[-500:] or "pip printed nothing"
     if "connection broken by" in output or "Temporary failure in name resolution" in output:
         return SetupError(
             "the index of Python packages cannot be reached",
@@ -210,7 +210,7 @@ def _download_error(output: str, target: Target) -> ConfigError | SetupError:
         )
     if "DO NOT MATCH THE HASHES" in output:
         return ConfigError(
-            "a wheel of the index is another one than lakeward was tested with",
+            "a wheel of the index is not the one that lakeward was tested with",
             found=" ".join(output.partition("Got ")[0].split())[-500:],
             todo="Ask the owners of the index. Nothing was packaged.",
         )

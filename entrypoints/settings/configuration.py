@@ -86,9 +86,9 @@ class Configuration:
         self.skipped = by_name.keys() - self.tables.keys() - refused.keys()
         if duplicates := _duplicate_names(name for name, table in named.items() if table_name(name) in self.tables):
             raise ConfigError(
-                f"{file}: names under [tables] are of one table, or differ only in case",
+                f"{file}: names under [tables] are the same table, or differ only in case",
                 found=", ".join(duplicates),
-                todo="The lake has one table of that name. Set `skip = true` for the other.",
+                todo="The lake can have one table of that name. Set `skip = true` for the other.",
             )
         entries = {name: self._entry(name) for name in refused}
         self._unreadable = {name for name, own in entries.items() if own is None}
@@ -123,7 +123,7 @@ class Configuration:
             name = table_name(key)
             if is_pattern(key) or plain(name) in map(plain, [*self.tables, *self.skipped, *declarations]):
                 raise ConfigError(
-                    f"{name}: a joined table cannot be called so",
+                    f"{name}: a joined table cannot have this name",
                     found="another table has that name" if not is_pattern(key) else "its name is a pattern",
                     todo="Give it a name of its own. Names of tables in the lake are compared without case.",
                 )
@@ -362,14 +362,14 @@ class Configuration:
             raise ConfigError(
                 f"{joined[0]} is a joined table",
                 found="this command is for tables that a source feeds",
-                todo="Name a source of it: " + ", ".join(map(str, self.sources_of(joined[0]))),
+                todo="Name one of its sources: " + ", ".join(map(str, self.sources_of(joined[0]))),
             )
         return names or list(self.tables)
 
     def choose_any(self, wanted: Iterable[str]) -> list[TableName]:
         """Return the named tables and joined tables; raises ConfigError for a name that is not configured."""
         if not self.tables and not self.patterns:
-            raise ConfigError(f"{self.file}: no table is configured", todo="Name them under [tables].")
+            raise ConfigError(f"{self.file}: no table is configured", todo="Name the tables under [tables].")
         known = {plain(name): name for name in (*self.tables, *self.joined)}
         names = [known.get(plain(name), name) for name in map(table_name, wanted)]
         for name in names:
@@ -394,7 +394,7 @@ class Configuration:
         raise ConfigError(
             f"{entry} is left out",
             found=f"{key} stands in {place}",
-            todo="Change it there, and run again: the table goes on where it was.",
+            todo="Change it there, and run again: the table continues where it stopped.",
         )
 
     def sources_of(self, joined: TableName) -> Sequence[TableName]:

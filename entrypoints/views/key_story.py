@@ -36,12 +36,12 @@ class Story:
         """Return the outcome of an event, with its reason."""
         verdict = self._verdict(step)
         if step.alike is not None:
-            verdict += f", the same as {self.numbers[step.alike]} once more"
+            verdict += f", the same change as {self.numbers[step.alike]} again"
         if step.tie is not None:
             verdict += f", tie with {self.numbers[step.tie]}: the later row wins"
         effect = self._effect(step)
         not_sent = f" · not sent: {', '.join(step.unset)}" if step.unset else ""
-        unchanged = f" · shown as it was first: {', '.join(step.first_values)}" if step.first_values else ""
+        unchanged = f" · first value kept: {', '.join(step.first_values)}" if step.first_values else ""
         return f"{verdict}{': ' if effect else ''}{effect}{not_sent}{unchanged}"
 
     def _verdict(self, step: Step) -> str:
@@ -57,11 +57,11 @@ class Story:
             case Verdict.SUPERSEDED:
                 return f"{waited}superseded by {by}, of the same batch"
             case Verdict.STALE:
-                return f"{waited}stale: {by} is newer, and was there before"
+                return f"{waited}stale: {by} is newer, and was applied before"
             case Verdict.DUPLICATE:
                 return f"duplicate of {by}"
             case _ if by is not None:
-                return f"{waited}applied in its place before {by}, which was there"
+                return f"{waited}applied before {by}, which was there already"
             case _:
                 return f"{waited}applied"
 
@@ -71,7 +71,7 @@ class Story:
         if step.settled is not None:
             return "waiting for its row"
         others = [key for key in (step.old_key, step.key) if key is not None and key != self.known.key]
-        return f"waiting, as key {key_words(others[0])} is held" if others else "waiting"
+        return f"waiting: key {key_words(others[0])} is held" if others else "waiting"
 
     @property
     def is_held(self) -> bool:
@@ -93,7 +93,7 @@ class Story:
             return ""
         why = f"{refused.reason.value}{': ' if refused.detail else ''}{refused.detail}"
         if refused.discarded_in is not None:
-            return f"given up in batch {refused.discarded_in}, after {why}"
+            return f"discarded in batch {refused.discarded_in}: {why}"
         return f"in quarantine{', the key waits for it' if refused.is_holding else ''}: {why}"
 
     def _effect(self, step: Step) -> str:
@@ -105,7 +105,7 @@ class Story:
         if step.operation is Operation.TRUNCATE:
             return f"every older row {goes}"
         if step.key != self.known.key:
-            return f"the row goes to key {key_words(step.key)}"
+            return f"the row moves to key {key_words(step.key)}"
         moved = "" if step.old_key is None else f"from key {key_words(step.old_key)}: "
         others = {name: change for name, change in step.changes.items() if name not in self.dimension.key}
         return moved + (change_words(others) or ("the row is there" if step.changes else "nothing changed"))
@@ -149,7 +149,7 @@ class Story:
 
     def unknown(self) -> list[str]:
         """Return sentences about what is no longer known of the key."""
-        sentences = [] if self.is_whole else ["What left it so is no longer remembered."]
+        sentences = [] if self.is_whole else ["The events that led to this row are no longer remembered."]
         progress, lateness = self.known.progress, self.dimension.lateness
         if isinstance(lateness, Ordered):
             sentences.append(
@@ -159,7 +159,7 @@ class Story:
             )
         elif progress.low_watermark is not None and progress.low_watermark.sequence != LOAD_SEQUENCE:
             watermark = position_words(Position(1, progress.low_watermark.sequence, 0, 0), None, progress.sequences)
-            sentences.append(f"Events up to {watermark} are folded into the row, and forgotten by and by.")
+            sentences.append(f"Events up to {watermark} are folded into the row, and are forgotten over time.")
         elif self.known.has_loads and self.known.base is None and self._begins_late():
             sentences.append(
                 "A row of the full load is folded into the row by the first change, and not remembered."

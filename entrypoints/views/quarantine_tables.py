@@ -72,7 +72,7 @@ def print_waiting_groups(out: Console, tables: Sequence[QuarantinedTable]) -> No
         keys = {entry.key for entry in quarantine.incomplete}
         numbers = (f"{len(quarantine.incomplete):,}", f"{len(keys):,}")
         table.add_row(escaped(str(quarantine.name)), *numbers, _oldest(quarantine.incomplete), WAIT)
-    out.print("[bold]Waiting: they have a part of a row that does not exist yet.[/]")
+    out.print("[bold]Waiting: events with a part of a row that does not exist yet.[/]")
     out.print(table)
 
 

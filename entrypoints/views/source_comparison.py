@@ -28,7 +28,7 @@ _KINDS: Final = {
     Kind.MISSING: "the source has a row, the table has none",
     Kind.EXTRA: "the table has a row, the source has none",
     Kind.CHANGED: "the values differ",
-    Kind.REPEATED: "a side has several rows",
+    Kind.REPEATED: "one side has several rows with this key",
 }
 _PROOFS: Final = {
     Proof.PASSED: "and the table has applied later changes since",

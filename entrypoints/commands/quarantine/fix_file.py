@@ -100,7 +100,7 @@ def _place_lines(dimension: Dimension, entry: Entry) -> Iterator[str]:
 def _line(name: str, known: Mapping[str, Written], what: str) -> str:
     if name in known:
         return f"{_text(name)} = {_cell(known[name])}  # {printable(what)}"
-    return f'# {_text(name)} = ""  # {printable(what)}; which cell this is cannot be told: write it'
+    return f'# {_text(name)} = ""  # {printable(what)}; lakeward cannot tell which cell this is: write its value'
 
 
 def _cell(value: Written) -> str:
@@ -125,7 +125,8 @@ def read(file: Path, dimension: Dimension) -> Sequence[Row]:
     except (OSError, UnicodeDecodeError) as error:
         raise RepairError(f"{file} cannot be read", found=str(error)) from error
     except tomllib.TOMLDecodeError as error:
-        raise RepairError(f"{file} is no TOML", found=str(error), todo="https://toml.io/en/v1.0.0") from error
+        todo = "https://toml.io/en/v1.0.0"
+        raise RepairError(f"{file} is not valid TOML", found=str(error), todo=todo) from error
     _check_keys(str(file), content, ("table", "row"))
     if content.get("table") != str(dimension.name):
         raise RepairError(f"{file} is not of {dimension.name}", found=f"`table` is {content.get('table')!r}")
@@ -135,7 +136,7 @@ def read(file: Path, dimension: Dimension) -> Sequence[Row]:
     rows = [_read_row(file, row) for row in listed]
     for (name, row), times in Counter((row.file, row.row) for row in rows).items():
         if times > 1:
-            raise RepairError(f"{file} has {name}, row {row}, twice", todo="Take one of them out.")
+            raise RepairError(f"{file} has {name}, row {row}, twice", todo="Remove one of them.")
     return rows
 
 
@@ -187,7 +188,7 @@ def _operation(where: str, text: str) -> Operation:
     known = [operation.value for operation in Operation]
     if text not in known:
         raise RepairError(
-            f"{where}: {text!r} is no operation" if text else f"{where}: `operation` is not filled in",
+            f"{where}: {text!r} is not an operation" if text else f"{where}: `operation` is not filled in",
             found="operations are " + ", ".join(known),
             todo=nearest(text, known),
         )
@@ -197,10 +198,8 @@ def _operation(where: str, text: str) -> Operation:
 def _check_keys(where: str, content: Mapping[str, Any], known: Sequence[str]) -> None:
     for key in content:
         if key not in known:
-            raise RepairError(
-                f"{where}: there is no key {key!r}",
-                todo=nearest(key, known) or "Cells stand under [row.cells]; the keys are " + ", ".join(known),
-            )
+            listed = f"Cells belong under [row.cells]; the keys of a row are {', '.join(known)}."
+            raise RepairError(f"{where}: there is no key {key!r}", todo=nearest(key, known) or listed)
 
 
 def match(rows: Sequence[Row], entries: Sequence[Entry], table: str) -> list[Entry]:

@@ -210,9 +210,9 @@ def _zone(name: TableName, sources: Mapping[str, Source], tables: Mapping[TableN
     if len({*zones.values()}) > 1:
         raise ConfigError(
             f"{name}: it cannot be joined like this",
-            found="the times of its sources are of several zones, and it is to have days of one: "
+            found="its sources have times in different zones, and its days are of one zone: "
             + ", ".join(f"{own} {own_zone}" for own, own_zone in zones.items()),
-            todo="Let `source_zone` be the same in all of them, or date it by times, which need no zone: leave "
+            todo="Set the same `source_zone` for all of them. Or date versions by times, which need no zone: leave "
             '`type = "date"`, `closed` and `validity = "run"` out.',
         )
     return next(iter(zones.values()), zone)
@@ -233,7 +233,7 @@ def _source(
         listed = ", ".join(map(str, tables)) or "none"
         raise ConfigError(
             f"{name}: it cannot be joined like this",
-            found=f"{own} is made of {table}, which is not under [tables]; there are {listed}",
+            found=f"{own} is made of {table}, which is not under [tables]; the tables are {listed}",
             todo=nearest(str(table), map(str, tables)) or "Name one of them, or write a section for it.",
         )
     return Source(

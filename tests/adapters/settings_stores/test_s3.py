@@ -60,5 +60,5 @@ def test_an_object_that_is_not_there_or_is_none_is_said_so(bucket: str, s3_serve
     with pytest.raises(ConfigError, match=f"{url} cannot be read"):
         open_settings(url)
     s3_server.put(url, "a = b")
-    with pytest.raises(ConfigError, match=f"{url} is no TOML"):
+    with pytest.raises(ConfigError, match=f"{url} is not valid TOML"):
         open_settings(url)

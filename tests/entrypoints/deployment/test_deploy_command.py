@@ -30,7 +30,7 @@ def test_the_template_and_the_code_of_the_functions_are_written(
     for folder in ("one", "two"):
         ended = lakeward(*RENDER, "--package", str(package), "--to", folder, "--json")
         assert (ended.code, ended.document["dms"]) == (0, "make")
-        assert "will see nothing" in ended.document["warnings"][0]
+        assert "will never be raised" in ended.document["warnings"][0]
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
     assert one == two
     template, (archive,) = json.loads(one.pop("template.json")), one
@@ -48,7 +48,7 @@ def test_it_says_what_it_wrote_and_what_must_be_given(lakeward: Command, tmp_pat
     ended = lakeward(*RENDER, "--package", str(package), "--to", "out", "--dms", "existing")
     assert ended.code == 0
     assert "Parameters that must be given: PackageBucket, ReplicationTaskArn" in ended.out
-    assert "The alarms on lag, held keys and failures will see nothing" in ended.err
+    assert "The alarms on lag, held keys and failures will never be raised" in ended.err
 
 
 def test_it_prints_the_template(lakeward: Command, tmp_path: Path, package: Path) -> None:
@@ -56,7 +56,7 @@ def test_it_prints_the_template(lakeward: Command, tmp_path: Path, package: Path
     ended = lakeward(*RENDER, "--package", str(package), "--to", "-", "--dms", "none")
     assert json.loads(ended.out)["AWSTemplateFormatVersion"] == "2010-09-09"
     assert not [*tmp_path.rglob("template.json")]
-    assert "will see nothing" in ended.err
+    assert "will never be raised" in ended.err
     ended = lakeward(*RENDER, "--package", str(package), "--to", "-", "--json")
     assert ended.document["error"]["what"] == "--to - and --json both write to standard output"
 

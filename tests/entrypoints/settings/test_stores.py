@@ -66,7 +66,7 @@ def test_a_store_counts_more_than_the_file_key_by_key(tmp_path: Path) -> None:
         ({"lateness": "soon"}, "must be a duration"),
         ({"key": "id"}, "should be a valid list"),
         ({"columns": {"id": "intt"}}, "intt"),
-        ({**FINE, "mode": ["mirror", "other"]}, "no such pair of modes"),
+        ({**FINE, "mode": ["mirror", "other"]}, "these modes cannot be combined"),
         ({**FINE, "quality": [{"rule": "not_null", "columns": ["none"]}]}, "none"),
         ("key", "must be a table of keys"),
     ],
@@ -431,11 +431,11 @@ def test_check_finds_all_that_a_run_would_refuse_at_first_and_writes_nothing(
     assert found == {
         "catalogue": [("wrong", missing)],
         "secrets": [("wrong", missing), ("wrong", "the secret env:PEPPER is too short")],
-        "source": [("looked at", None)],
-        "tables": [("asked", None)],
-        "ledger": [("asked", None)],
+        "source": [("read", None)],
+        "tables": [("read", None)],
+        "ledger": [("read", None)],
         "queue": [("wrong", "lakeward.toml: the settings are not right")],
-        "rules": [("not tried: that needs Spark (`lakeward plan`)", None)],
+        "rules": [("not checked: this needs Spark (`lakeward plan`)", None)],
     }
     said = lakeward("settings", "check")
     assert said.err.count(missing) == 1
@@ -450,8 +450,8 @@ def test_check_asks_no_service_where_it_is_told_not_to(
     ended = lakeward("settings", "check", "--no-ask", "--json")
     assert ended.code == 0
     outcomes = {name: outcome for name, [(outcome, _)] in parts(ended.document).items()}
-    hides = "not asked: receiving notices hides them from other runs"
-    not_asked = dict.fromkeys(("catalogue", "source", "tables", "ledger"), "not asked")
+    hides = "not queried: a received notice is hidden from other runs"
+    not_asked = dict.fromkeys(("catalogue", "source", "tables", "ledger"), "not queried")
     assert {**not_asked, "secrets": "not read", "queue": hides}.items() <= outcomes.items()
 
 
@@ -539,7 +539,7 @@ def test_check_says_which_table_cannot_be_read_and_that_the_lake_or_the_ledger_d
     errors[LINES] = TableError("shop.lines: its metadata are gone")
     document = lakeward("settings", "check", "--json").document
     assert [one["table"] for one in document["tables"] if one["error"] is not None] == ["shop.lines"]
-    assert parts(document)["tables"] == [("asked", None)]
+    assert parts(document)["tables"] == [("read", None)]
     assert "1 table fails until this is fixed" in lakeward("settings", "check").out
     errors[ORDERS] = StoreUnreachable("the catalog does not answer")
     assert parts(lakeward("settings", "check", "--json").document)["tables"] == [
