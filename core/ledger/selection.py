@@ -159,14 +159,9 @@ def select_objects(
     excluded = history.acknowledged_names("LEDGER-001")
     unseen = [item for item in ordered if item.name not in history.applied and item.name not in excluded]
     _check_listing(table, ordered, unseen, history, naming, archived=archived, keeps=keeps)
-    chosen, remaining = _within(limits or Limits(), unseen)
     is_whole = history.start is None
-    return ObjectSelection(
-        tuple(chosen),
-        len(remaining),
-        sum(item.size for item in remaining),
-        late=_late(chosen, history, naming),
-        remaining=tuple(remaining),
+    return replace(
+        _select_changes(unseen, history, naming, limits or Limits()),
         excluded=tuple(item for item in ordered if item.name in excluded and item.name not in history.applied),
         vanished=tuple(history.applied.keys() - names - history.vanished) if keeps and is_whole else (),
         returned=tuple(name for name in history.vanished if name in names and name in history.applied),
@@ -174,6 +169,20 @@ def select_objects(
         checked=_checked(ordered, history),
         is_whole=is_whole,
         superseded=tuple(item.name for item in superseded),
+    )
+
+
+def _select_changes(
+    unseen: Sequence[SourceObject], history: ObjectHistory, naming: Naming, limits: Limits
+) -> ObjectSelection:
+    """Select the first objects of changes that were not seen, within the limits."""
+    chosen, remaining = _within(limits, unseen)
+    return ObjectSelection(
+        tuple(chosen),
+        len(remaining),
+        sum(item.size for item in remaining),
+        late=_late(chosen, history, naming),
+        remaining=tuple(remaining),
         partition_end=naming.partition_end,
     )
 
