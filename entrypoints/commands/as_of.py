@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import typer
@@ -101,13 +102,7 @@ def as_of_time(
             return _print_sample(query, reading.first(wanted, _SAMPLE if limit is None else limit), as_json=as_json)
         with replacing(folder) as fresh:
             rows = reading.write(wanted, str(fresh))
-    if as_json:
-        documents.emit("as-of", {**query, "rows": rows, "to": str(folder), "exit_code": 0})
-    else:
-        terminal.console().print(
-            plain(f"{format_count(rows, 'row')} of {name} as of {_moment(query)}: {folder}"), soft_wrap=True
-        )
-    return 0
+    return _print_written(query, rows, folder, as_json=as_json)
 
 
 def _query(job: Job[Any], history: History, at: int, known: int | None, engine: str) -> str:
@@ -131,6 +126,15 @@ def _print_query(header: Mapping[str, Any], query: str, *, as_json: bool) -> int
     else:
         for line in query.splitlines():
             terminal.console().print(plain(line), soft_wrap=True)
+    return 0
+
+
+def _print_written(header: Mapping[str, Any], rows: int, folder: Path, *, as_json: bool) -> int:
+    if as_json:
+        documents.emit("as-of", {**header, "rows": rows, "to": str(folder), "exit_code": 0})
+    else:
+        words = f"{format_count(rows, 'row')} of {header['table']} as of {_moment(header)}: {folder}"
+        terminal.console().print(plain(words), soft_wrap=True)
     return 0
 
 

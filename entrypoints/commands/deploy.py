@@ -100,15 +100,15 @@ def render(
     if to == "-":
         sys.stdout.write(text_of(content))
         return 0
-    archive = name_of_archive()
-    _write(Path(to), archive, text_of(content))
+    folder, archive = Path(to), name_of_archive()
+    _write(folder, archive, text_of(content))
     if as_json:
-        files = {"template": str(Path(to) / TEMPLATE), "functions": str(Path(to) / archive)}
+        files = {"template": str(folder / TEMPLATE), "functions": str(folder / archive)}
         warnings = [_UNMEASURED] if pipeline.unmeasured else []
         document = {"platform": platform, "dms": side, **files, "warnings": warnings, "exit_code": 0}
         documents.emit("deploy render", document)
-        return 0
-    _report(Path(to), archive, content)
+    else:
+        _report(folder, archive, content)
     return 0
 
 

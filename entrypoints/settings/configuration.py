@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -52,12 +51,21 @@ from lakeward.entrypoints.settings.patterns import (
 from lakeward.entrypoints.settings.refused_tables import find_refused_tables
 from lakeward.entrypoints.settings.sibling_tables import formats_of, source_names_of, split_modes
 from lakeward.entrypoints.settings.stores import read_settings_of, with_stores
-from lakeward.entrypoints.settings.table_definition import CompletedTable, check_history, rules_of, with_catalogue
+from lakeward.entrypoints.settings.table_definition import (
+    CompletedTable,
+    check_history,
+    comments_of,
+    rules_of,
+    with_catalogue,
+)
+from lakeward.entrypoints.settings.table_names import (
+    refuse_duplicate_names,
+    refuse_name_of_joined,
+    refuse_names_of_side_tables,
+)
 from lakeward.plugins.options import validated
 
 FILE: Final = "lakeward.toml"
-SIDE_TABLE_SUFFIXES: Final = ("__changes", "__quarantine")
-"""Suffixes of the side tables that lakeward keeps for each table."""
 
 
 class Configuration:
@@ -84,12 +92,7 @@ class Configuration:
         by_name = {table_name(name): table for name, table in named.items()}
         self.tables = {name: table for name, table in by_name.items() if not table.skip and name not in refused}
         self.skipped = by_name.keys() - self.tables.keys() - refused.keys()
-        if duplicates := _duplicate_names(name for name, table in named.items() if table_name(name) in self.tables):
-            raise ConfigError(
-                f"{file}: names under [tables] are the same table, or differ only in case",
-                found=", ".join(duplicates),
-                todo="The lake can have one table of that name. Set `skip = true` for the other.",
-            )
+        refuse_duplicate_names(file, [name for name in named if table_name(name) in self.tables])
         entries = {name: self._entry(name) for name in refused}
         self._unreadable = {name for name, own in entries.items() if own is None}
         refused_names = {name: _source_name_of_refused(name, own) for name, own in entries.items()}
@@ -98,7 +101,7 @@ class Configuration:
         self._completed_tables = {name: self._complete(name, table) for name, table in self.tables.items()}
         self.tables = {name: completed.table for name, completed in self._completed_tables.items()}
         self.joined = self._joined_tables()
-        _check_names([*(self.tables.keys() - refused.keys()), *self.joined])
+        refuse_names_of_side_tables([*(self.tables.keys() - refused.keys()), *self.joined])
         dimensions = {
             name: self.dimension(name)
             for name, completed in self._completed_tables.items()
@@ -121,12 +124,7 @@ class Configuration:
         zones = {name: self._zone_of(table) for name, table in self.tables.items()}
         for key, own in self.settings.joined.items():
             name = table_name(key)
-            if is_pattern(key) or plain(name) in map(plain, [*self.tables, *self.skipped, *declarations]):
-                raise ConfigError(
-                    f"{name}: a joined table cannot have this name",
-                    found="another table has that name" if not is_pattern(key) else "its name is a pattern",
-                    todo="Give it a name of its own. Names of tables in the lake are compared without case.",
-                )
+            refuse_name_of_joined(key, [*self.tables, *self.skipped, *declarations])
             sources = [table_name(source.table) for source in own.sources.values()]
             may_come = any(takes(pattern, source) for source in sources for pattern in self.patterns)
             declarations[name] = joined_of(name, own, zones, names, self._zone, may_come=may_come)
@@ -238,16 +236,7 @@ class Configuration:
     def comments(self, name: TableName) -> tuple[str | None, Mapping[str, str]]:
         """Return the comments of the source's catalogue: of a table, and of columns made from one source column."""
         completed, answers = self._completed_tables.get(name), self.catalogue_answers.answers.get(name, ())
-        if completed is None or not answers:
-            return None, {}
-        source = answers[-1].table
-        source_comments = {column.name: column.comment for column in source.columns if column.comment}
-        comments = {
-            name: source_comments.get(*roots)
-            for name, roots in completed.shape.needs.items()
-            if len(roots) == 1
-        }
-        return source.comment, {name: comment for name, comment in comments.items() if comment}
+        return (None, {}) if completed is None or not answers else comments_of(completed, answers[-1].table)
 
     def rules(self, name: TableName) -> TableRules:
         """Return the rules of a table and the declared columns of its source."""
@@ -470,23 +459,3 @@ def _validated(
     if any("kind" not in options for options in settings.notify):
         raise ConfigError(f"{file}: [[notify]] has no `kind`", todo="`lakeward plugins` lists all kinds.")
     return Configuration(settings, file, content, NO_ANSWERS, merged, refused)
-
-
-def _duplicate_names(names: Iterable[str]) -> Sequence[str]:
-    """Return the names that another name of the same table equals, or equals without case."""
-    spellings: dict[TableName, list[str]] = defaultdict(list)
-    for name in names:
-        spellings[plain(table_name(name))].append(name)
-    return [name for alike in spellings.values() if len(alike) > 1 for name in alike]
-
-
-def _check_names(tables: Collection[TableName]) -> None:
-    """Raise ConfigError if a table has the name of a side table of another one."""
-    for name in tables:
-        for suffix in SIDE_TABLE_SUFFIXES:
-            other = TableName(name.schema, name.table.removesuffix(suffix))
-            if name.table.endswith(suffix) and other in tables:
-                raise ConfigError(
-                    f"{name}: the name is that of a side table of {other}",
-                    todo="Put the two in separate lakes, each with a settings file.",
-                )

@@ -274,7 +274,7 @@ def test_the_database_may_call_the_table_otherwise(
     assert database.asked == [TableName("SHOP", "item")]
     write(tmp_path, MEMORY, SETTINGS, 'catalogue = { name = "shop.gone" }')
     ended = lakeward(*VERIFY)
-    assert (ended.code, "the database has no such table" in ended.err) == (4, True)
+    assert (ended.code, "the database has no table" in ended.err) == (4, True)
 
 
 @pytest.mark.parametrize(
