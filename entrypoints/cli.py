@@ -125,12 +125,12 @@ def _misused(words: Sequence[str], error: Any) -> int:
     return code
 
 
-def _emit_error(given: Sequence[str], error: Mapping[str, Any], code: int) -> None:
+def _emit_error(arguments: Sequence[str], error: Mapping[str, Any], code: int) -> None:
     """Write the JSON document of an error, if --json was given."""
-    if AS_JSON in given:
-        words = [word for word in given if not word.startswith("-")]
-        called = words[: 2 if words[:1] in [[name] for name in GROUPS] else 1]
-        documents.emit(" ".join(called), {"error": error, "exit_code": code})
+    if AS_JSON in arguments:
+        words = [word for word in arguments if not word.startswith("-")]
+        command = words[: 2 if words[:1] in [[name] for name in GROUPS] else 1]
+        documents.emit(" ".join(command), {"error": error, "exit_code": code})
 
 
 def exit_code_of(error: BaseException) -> int:

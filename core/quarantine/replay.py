@@ -117,4 +117,4 @@ def _with(of: Type, names: Sequence[str], type_: Type | None) -> Type:
         parts[name] = type_
     else:
         parts.pop(name, None)
-    return replace(of, parts=tuple(Column(part, found) for part, found in parts.items()))
+    return replace(of, parts=tuple(Column(part, part_type) for part, part_type in parts.items()))

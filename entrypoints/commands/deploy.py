@@ -153,9 +153,9 @@ def _report(folder: Path, archive: str, content: Mapping[str, Any]) -> None:
         plain(f"{folder / archive}: upload it to the folder of the package before you create the stack."),
         soft_wrap=True,
     )
-    needed = [name for name, parameter in content["Parameters"].items() if "Default" not in parameter]
-    if needed:
-        out.print(plain(f"Parameters that must be given: {', '.join(needed)}"), soft_wrap=True)
+    required_parameters = [name for name, parameter in content["Parameters"].items() if "Default" not in parameter]
+    if required_parameters:
+        out.print(plain(f"Parameters that must be given: {', '.join(required_parameters)}"), soft_wrap=True)
 
 
 def add_to(app: typer.Typer) -> None:

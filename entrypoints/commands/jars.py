@@ -74,10 +74,10 @@ def fetch_jars(
     needs: Needs = None, archive: MakesArchive = True, as_json: AsJson = False, debug: Debug = False
 ) -> int:
     """Fetch jars, and write the archive of Java's classes if it does not exist."""
-    known = sorted({jar.needed_by for jar in locked()})
+    names = sorted({jar.needed_by for jar in locked()})
     for need in needs or ():
-        if need not in known:
-            raise ConfigError(f"no jar is needed by {need!r}", found="jars are needed by " + ", ".join(known))
+        if need not in names:
+            raise ConfigError(f"no jar is needed by {need!r}", found="jars are needed by " + ", ".join(names))
     jars = locked(needs) if needs else locked()
     for jar in jars:
         fetch(jar, terminal.Download(jar.file, jar.size))

@@ -322,7 +322,7 @@ def _document(job: Job[Any], prepared: PreparedBatch[Any] | None, cautions: Sequ
             {**documents.schema_change(change), "policy": policy.value}
             for change, policy in merge.evolution.differences
         ],
-        "files": [found.object.name for found in merge.facts.objects],
+        "files": [item.object.name for item in merge.facts.objects],
         "files_left": prepared.selection.files_left,
         "bytes_left": prepared.selection.bytes_left,
         "others": list(prepared.selection.unrelated_files),
@@ -335,7 +335,7 @@ def _document(job: Job[Any], prepared: PreparedBatch[Any] | None, cautions: Sequ
         "held": prepared.resolved.held,
         "way": prepared.resolved.way,
         "held_before": prepared.held_before,
-        "alarms": [documents.alarm(found) for found in _alarms(prepared)],
+        "alarms": [documents.alarm(alarm) for alarm in _alarms(prepared)],
         "quality_warnings": dict(merge.facts.warnings),
         "other_tables": documents.other_tables(merge.facts.others),
         "warnings": [*cautions, *warnings(prepared)],

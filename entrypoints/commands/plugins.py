@@ -85,8 +85,8 @@ def new(kind: Kind, name: Name, to: To = None, as_json: AsJson = False, debug: D
     scaffold.write(project, folder)
     files = [*project.content()]
     if as_json:
-        written = {"folder": str(folder), "name": project.name, "module": project.module, "files": files}
-        documents.emit("plugins new", {**written, "exit_code": 0})
+        content = {"folder": str(folder), "name": project.name, "module": project.module, "files": files}
+        documents.emit("plugins new", {**content, "exit_code": 0})
         return 0
     out = terminal.console()
     out.print(f"Wrote {escaped(str(folder))}: {', '.join(files)}.")

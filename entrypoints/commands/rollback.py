@@ -61,8 +61,8 @@ def _list_versions(table: str, versions: Sequence[Version], *, as_json: bool) ->
     if not versions:
         out.print(f"{escaped(table)} has no earlier commit that it can be returned to.")
         return 0
-    named = ("commit", "batch", "committed", "rows", "held", "last file")
-    grid = terminal.grid(*named, right=("batch", "rows", "held"))
+    headers = ("commit", "batch", "committed", "rows", "held", "last file")
+    grid = terminal.grid(*headers, right=("batch", "rows", "held"))
     for version in versions:
         progress = version.progress
         grid.add_row(

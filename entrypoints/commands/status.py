@@ -90,12 +90,12 @@ def status(
     configured = open_settings(config)
     if schema:
         return _schema(configured, tables or (), as_json=as_json)
-    found = read_status(configured, tables or ())
+    result = read_status(configured, tables or ())
     if as_json:
-        documents.emit("status", found.document)
+        documents.emit("status", result.document)
     else:
-        found.show(configured.settings.target["kind"], is_chosen=bool(tables))
-    return found.code
+        result.show(configured.settings.target["kind"], is_chosen=bool(tables))
+    return result.code
 
 
 def read_status(configured: Configuration, tables: Sequence[str] = ()) -> Status:
@@ -227,8 +227,8 @@ def _read(
         raised = _alarms_of(str(name), state.progress, now, account.acknowledged)
         every, has_failed = (*account.alarms, *raised), account.failure is not None or bool(account.alarms)
         waiting = backlog.waiting(configured.source_names[name], str(name))
-        known = (account.awaited, account.failure, has_failed, waiting, account.verdict)
-        statuses.append(_TableStatus(name, state, every, *known))
+        account_facts = (account.awaited, account.failure, has_failed, waiting, account.verdict)
+        statuses.append(_TableStatus(name, state, every, *account_facts))
     return statuses, failed
 
 
@@ -300,8 +300,8 @@ def _schema(configured: Configuration, tables: Sequence[str], *, as_json: bool) 
 def _show(statuses: Iterable[_TableStatus], kind: str, *, has_backlog: bool) -> None:
     right = ("waiting", "lag", "rows", "held", "batch")
     more = ("waiting",) if has_backlog else ()
-    named = ("table", "format", "position", *more, "lag", "rows", "held", "batch", "last commit", "")
-    table = terminal.grid(*named, right=right)
+    headers = ("table", "format", "position", *more, "lag", "rows", "held", "batch", "last commit", "")
+    table = terminal.grid(*headers, right=right)
     for status in statuses:
         waiting = ("–" if status.waiting is None else f"{status.waiting:,}",) if has_backlog else ()
         name, state, progress = status.name, status.state, status.state.progress

@@ -123,8 +123,8 @@ def _verify_source(
         documents.emit("verify", {"tables": listed, "exit_code": code})
         return code
     source_comparison.show(compared, with_keys=with_keys)
-    for _, lost in failed:
-        terminal.print_error(lost)
+    for _, table_error in failed:
+        terminal.print_error(table_error)
     return code
 
 

@@ -98,11 +98,11 @@ class Target:
 
 @dataclass(slots=True)
 class Gathering:
-    """Resolves the requirements of wheels: `given` are the present ones, `pins` those that the index may have."""
+    """Resolves the requirements of wheels: `own_wheels` are given, `pins` are in the index."""
 
     target: Target
     pins: Mapping[str, Pin]
-    given: Mapping[str, Wheel]
+    own_wheels: Mapping[str, Wheel]
     folder: Path
     extras: dict[str, set[str]] = field(default_factory=dict)
 
@@ -112,7 +112,7 @@ class Gathering:
         Raises ConfigError for a requirement that is neither given nor pinned, and the errors of `download`.
         """
         self.extras.update((name, set(names)) for name, names in extras.items())
-        wheels = dict(self.given)
+        wheels = dict(self.own_wheels)
         while True:
             extras_before = sum(map(len, self.extras.values()))
             required = {name for wheel in wheels.values() for name in self._required(wheel)}
@@ -129,13 +129,13 @@ class Gathering:
         for need in wheel.requires:
             name = canonicalize_name(need.name)
             applies = need.marker is None or any(need.marker.evaluate({**environment, "extra": e}) for e in extras)
-            if applies and (name in self.given or name not in self.target.provided):
+            if applies and (name in self.own_wheels or name not in self.target.provided):
                 self._check(wheel, need, name)
                 self.extras.setdefault(name, set()).update(need.extras)
                 yield name
 
     def _check(self, wheel: Wheel, need: Requirement, name: str) -> None:
-        available = self.given.get(name) or self.pins.get(name)
+        available = self.own_wheels.get(name) or self.pins.get(name)
         if available is None:
             raise ConfigError(
                 f"{wheel.name} needs {need.name}, of which lakeward's lock has no version",

@@ -74,8 +74,8 @@ class DiscoverySchedule:
         if began is not None:
             self.last, self.noted = began, {}
         noted = {**self.noted, **{table: self.tables[table] for table in looked}}
-        known = self.tables.keys() - again
-        self.noted = {table: digest for table, digest in noted.items() if table in known}
+        not_due = self.tables.keys() - again
+        self.noted = {table: digest for table, digest in noted.items() if table in not_due}
         if self.file is not None and self.last is not None and before != (self.last, self.noted):
             self.file.parent.mkdir(parents=True, exist_ok=True)
             note = {"began": self.last, "tables": dict(sorted(self.noted.items()))}

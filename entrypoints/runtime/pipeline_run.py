@@ -97,8 +97,8 @@ def settings_digests(configured: Configuration, tables: Iterable[str]) -> Mappin
 
 def notices_for_others(tables: Collection[str], notices: Iterable[Notice]) -> Sequence[Notice]:
     """Return a notice for each table that has none among the notices of a queue."""
-    known = {notice.table for notice in notices}
-    return [Notice(table) for table in tables if table not in known]
+    with_notice = {notice.table for notice in notices}
+    return [Notice(table) for table in tables if table not in with_notice]
 
 
 def check(container: Container, tables: Sequence[TableName], pool: Executor) -> None:

@@ -359,15 +359,15 @@ class Configuration:
         """Return the named tables and joined tables; raises ConfigError for a name that is not configured."""
         if not self.tables and not self.patterns:
             raise ConfigError(f"{self.file}: no table is configured", todo="Name the tables under [tables].")
-        known = {plain(name): name for name in (*self.tables, *self.joined)}
-        names = [known.get(plain(name), name) for name in map(table_name, wanted)]
+        by_name = {plain(name): name for name in (*self.tables, *self.joined)}
+        names = [by_name.get(plain(name), name) for name in map(table_name, wanted)]
         for name in names:
-            if name not in known.values():
+            if name not in by_name.values():
                 self._refuse_left_out(name)
                 raise ConfigError(
                     f"{name} is not configured",
-                    found="the tables are " + (", ".join(map(str, known.values())) or "none"),
-                    todo=nearest(str(name), map(str, known.values())),
+                    found="the tables are " + (", ".join(map(str, by_name.values())) or "none"),
+                    todo=nearest(str(name), map(str, by_name.values())),
                 )
         return names
 

@@ -21,16 +21,16 @@ MOST_CELLS: Final = 12
 class Story:
     """The events of one key and their outcomes, numbered from 1."""
 
-    def __init__(self, dimension: Dimension, known: KeyState, explained: Explanation) -> None:
+    def __init__(self, dimension: Dimension, key_state: KeyState, explained: Explanation) -> None:
         self.dimension = dimension
-        self.known = known
+        self.key_state = key_state
         self.steps = explained.steps
         self.is_whole = explained.is_whole
         self.numbers = number(explained.steps)
 
     def place(self, position: Position) -> str:
         """Return the origin of an event as `FILE:ROW`."""
-        return f"{self.known.objects.get(position.object, f'object {position.object}')}:{position.row}"
+        return f"{self.key_state.objects.get(position.object, f'object {position.object}')}:{position.row}"
 
     def what(self, step: Step) -> str:
         """Return the outcome of an event, with its reason."""
@@ -66,26 +66,26 @@ class Story:
                 return f"{waited}applied"
 
     def _waiting(self, step: Step) -> str:
-        if step.position.epoch > self.known.progress.epoch:
+        if step.position.epoch > self.key_state.progress.epoch:
             return "waiting for its full load to be complete"
         if step.settled is not None:
             return "waiting for its row"
-        others = [key for key in (step.old_key, step.key) if key is not None and key != self.known.key]
+        others = [key for key in (step.old_key, step.key) if key is not None and key != self.key_state.key]
         return f"waiting: key {key_words(others[0])} is held" if others else "waiting"
 
     @property
     def is_held(self) -> bool:
         """True if events wait behind a row in quarantine, of this key or of one that a key change connects."""
-        epoch = self.known.progress.epoch
+        epoch = self.key_state.progress.epoch
         waits = [step for step in self.steps if step.verdict is Verdict.WAITING and step.settled is None]
-        is_refused = any(refused.is_holding for refused in self.known.quarantined)
+        is_refused = any(refused.is_holding for refused in self.key_state.quarantined)
         return is_refused or any(step.position.epoch <= epoch for step in waits)
 
     def position(self, step: Step) -> str:
         """Return the position of an event in the order of the source; without a commit time it has none."""
         if step.quarantined is not None and step.quarantined.reason is Reason.SEQUENCE:
             return "no commit time"
-        return position_words(step.position, step.time, self.known.progress.sequences)
+        return position_words(step.position, step.time, self.key_state.progress.sequences)
 
     def _refused(self, step: Step) -> str:
         refused = step.quarantined
@@ -104,7 +104,7 @@ class Story:
             return f"the row {goes}"
         if step.operation is Operation.TRUNCATE:
             return f"every older row {goes}"
-        if step.key != self.known.key:
+        if step.key != self.key_state.key:
             return f"the row moves to key {key_words(step.key)}"
         moved = "" if step.old_key is None else f"from key {key_words(step.old_key)}: "
         others = {name: change for name, change in step.changes.items() if name not in self.dimension.key}
@@ -112,7 +112,7 @@ class Story:
 
     def before(self) -> str | None:
         """Return the row before the first event; None if it is unknown."""
-        base = self.known.base
+        base = self.key_state.base
         if base is None:
             return None
         if base.row is None or not base.row.cells:
@@ -121,18 +121,18 @@ class Story:
 
     def stored(self) -> str:
         """Return the stored row as text."""
-        stored = self.known.stored or self.known.deleted_row
+        stored = self.key_state.stored or self.key_state.deleted_row
         if stored is None:
             return "no row"
         position = stored.row.position
-        where = position_words(position, None, self.known.progress.sequences)
+        where = position_words(position, None, self.key_state.progress.sequences)
         deleted = " · deleted" if stored.row.deleted else ""
         return f"{cell_words(stored.row.cells)}{deleted} · position {where}, {self.place(position)}"
 
     @property
     def visible_with(self) -> int | None:
         """The batch with which the stored row became visible; None if unknown."""
-        stored = self.known.stored or self.known.deleted_row
+        stored = self.key_state.stored or self.key_state.deleted_row
         if stored is not None:
             return stored.batch
         removals = [step.settled for step in self.steps if step.verdict is Verdict.APPLIED and not step.changes]
@@ -141,7 +141,7 @@ class Story:
     def since(self) -> str | None:
         """Return the time and commit with which the stored row became visible; None if unknown."""
         batch = self.visible_with
-        record = None if batch is None else self.known.commits.get(batch)
+        record = None if batch is None else self.key_state.commits.get(batch)
         if record is None:
             return None if batch is None else f"visible since batch {batch}"
         commit = "" if record.commit is None else f", commit {record.commit}"
@@ -150,7 +150,7 @@ class Story:
     def unknown(self) -> list[str]:
         """Return sentences about what is no longer known of the key."""
         sentences = [] if self.is_whole else ["The events that led to this row are no longer remembered."]
-        progress, lateness = self.known.progress, self.dimension.lateness
+        progress, lateness = self.key_state.progress, self.dimension.lateness
         if isinstance(lateness, Ordered):
             sentences.append(
                 "The table is `ordered`: beside the event of the row, deletes of the last "
@@ -160,7 +160,7 @@ class Story:
         elif progress.low_watermark is not None and progress.low_watermark.sequence != LOAD_SEQUENCE:
             watermark = position_words(Position(1, progress.low_watermark.sequence, 0, 0), None, progress.sequences)
             sentences.append(f"Events up to {watermark} are folded into the row, and are forgotten over time.")
-        elif self.known.has_loads and self.known.base is None and self._begins_late():
+        elif self.key_state.has_loads and self.key_state.base is None and self._begins_late():
             sentences.append(
                 "A row of the full load is folded into the row by the first change, and not remembered."
             )

@@ -153,10 +153,10 @@ def choice(
 
 
 def _reason(text: str) -> Reason:
-    known = [reason.value for reason in Reason]
-    if text not in known:
+    reasons = [reason.value for reason in Reason]
+    if text not in reasons:
         raise ConfigError(
-            f"{text!r} is no reason", found="reasons are " + ", ".join(known), todo=nearest(text, known)
+            f"{text!r} is no reason", found="reasons are " + ", ".join(reasons), todo=nearest(text, reasons)
         )
     return Reason(text)
 

@@ -265,6 +265,6 @@ def check_joined(
     for source in joined.sources.values():
         if source.table in keyless:
             check_key(joined, dimensions[source.table])
-    complete = {name: known for name, known in dimensions.items() if len(known.schema) and known.key}
+    complete = {name: table for name, table in dimensions.items() if len(table.schema) and table.key}
     is_complete = all(source.table in complete for source in joined.sources.values())
     return validate_joined(joined, complete) if is_complete else None
