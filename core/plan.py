@@ -158,7 +158,7 @@ def plan(
     refuse_other_options(dimension, progress)
     records = [*records]
     batch = _interpret_batch(dimension, facts, progress, stored, records)
-    delivered = _delivered(batch.facts, () if batch.replaces else applied)
+    delivered = _delivered_orders(batch.facts, () if batch.replaces else applied)
     refuse_batch(batch.dimension, batch.facts, delivered, missing=batch.needs - capabilities)
     refuse_history(batch.dimension, batch.facts, batch.evolution)
     planned = _plan_events(batch, progress, records, delivered, in_part=has_partial_events)
@@ -366,7 +366,7 @@ def _is_in_part(dimension: Dimension, facts: BatchFacts, records: Iterable[Recor
     return any(position is not None and position.sequence != LOAD_SEQUENCE for position in reached)
 
 
-def _delivered(facts: BatchFacts, applied: Iterable[SourceObject]) -> frozenset[int]:
+def _delivered_orders(facts: BatchFacts, applied: Iterable[SourceObject]) -> frozenset[int]:
     orders = {item.order for item in applied}
     return frozenset(item.object.order for item in facts.objects if item.object.order in orders)
 

@@ -186,7 +186,7 @@ def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, A
         errors += _errors(document)
         if report is not None:
             errors += _write(report, json.dumps(document, indent=2, ensure_ascii=False))
-        log.info("ended", exit_code=document["exit_code"], tables=_applied(document), errors=errors)
+        log.info("ended", exit_code=document["exit_code"], tables=_applied_counts(document), errors=errors)
     finally:
         AT_END.close()
     if errors:
@@ -269,7 +269,7 @@ def _write(place: str, text: str) -> Sequence[str]:
     return []
 
 
-def _applied(document: Mapping[str, Any]) -> Mapping[str, int]:
+def _applied_counts(document: Mapping[str, Any]) -> Mapping[str, int]:
     """Return the number of applied events of each table of a run."""
     return {table["table"]: table["counts"]["applied"] for table in document.get("tables", ()) if "counts" in table}
 

@@ -89,7 +89,7 @@ class _Explanation:
         steps = [(item.settled, self.step(item)) for item in self.settled]
         steps += [(item.settled, self.copy(item)) for item in self.copies]
         steps += [(item.batch, self.wait(item)) for item in self.key_state.remembered if item.settled is None]
-        steps += [(refused.batch, _refused(refused)) for refused in self.key_state.quarantined]
+        steps += [(refused.batch, _quarantined_step(refused)) for refused in self.key_state.quarantined]
         last_position = None if self.row is None or self.row.position == _BEFORE_ALL else self.row.position
         stored = None if self.key_state.stored is None else self.key_state.stored.row.position
         ordered = [step for _, step in sorted(steps, key=lambda item: (item[0], item[1].position))]
@@ -189,8 +189,8 @@ class _Explanation:
 
     def copy(self, item: Settled) -> Step:
         """Return the step of an event that was delivered again."""
-        copied = self.of(item.event, Verdict.DUPLICATE, item.batch, item.event.position)
-        return replace(copied, operation=item.operation, settled=item.settled, unset=())
+        duplicate = self.of(item.event, Verdict.DUPLICATE, item.batch, item.event.position)
+        return replace(duplicate, operation=item.operation, settled=item.settled, unset=())
 
     def wait(self, item: Remembered) -> Step:
         """Return the step of an event that waits for a held key before it, or for its load."""
@@ -260,7 +260,7 @@ def _differences(before: Cells | None, after: Cells | None, columns: Sequence[st
     }
 
 
-def _refused(refused: QuarantinedRow) -> Step:
+def _quarantined_step(refused: QuarantinedRow) -> Step:
     """Return the step of a row in quarantine."""
     return Step(
         position=refused.position,

@@ -169,9 +169,9 @@ class _PlaceFinder:
         if step.number not in self.steps:
             places = {name: self.place(inner) for name, inner in reads.items()}
             self.steps[step.number] = RecomputeStep(
-                step, places, tuple(_placed(step.number, c.name) for c in step.results)
+                step, places, tuple(_interim_name(step.number, c.name) for c in step.results)
             )
-        return _placed(*node)
+        return _interim_name(*node)
 
     def _not_stored(self, node: _Node) -> _CannotError:
         """Return the error that names the rule that removes or changes a column."""
@@ -192,6 +192,6 @@ def _of_last(step: Step) -> _CannotError:
     return _CannotError(found, "Let the rule `sql` make it, with `try_cast(… AS …)`, which gives NULL then.")
 
 
-def _placed(number: int, name: str) -> str:
+def _interim_name(number: int, name: str) -> str:
     """Return a name that no table has."""
     return f"{SYSTEM_PREFIX}{number}_{name}"

@@ -151,12 +151,12 @@ def judge(
     no change was applied to the key in between: values may come again. `patience` is in microseconds.
     """
     return [
-        _judged(difference, before.get(difference.key), comparison, patience)
+        _judge_difference(difference, before.get(difference.key), comparison, patience)
         for difference in comparison.comparison.differences
     ]
 
 
-def _judged(
+def _judge_difference(
     difference: Difference, earlier: KnownDifference | None, comparison: SourceComparison, patience: int | None
 ) -> KnownDifference:
     """Return a difference with its earlier time and a proof, if it is the same as earlier."""

@@ -80,8 +80,8 @@ def _read_story(target: Any, dimension: Dimension, texts: list[str], state: Tabl
     if state.schema is None:
         todo = "Run `lakeward run`, which applies the files that wait."
         raise ConfigError(f"{name}: nothing was applied yet, so no key is known", todo=todo)
-    called = old_names(state.schema, dimension.policies.renames)
-    key = tuple(called.get(name, name) for name in dimension.key)
+    former_names = old_names(state.schema, dimension.policies.renames)
+    key = tuple(former_names.get(name, name) for name in dimension.key)
     dimension = replace(dimension, schema=state.schema, key=key)
     key_state = target.key_state(dimension, read_key(dimension, texts))
     if not key_state.has_content:

@@ -245,12 +245,12 @@ class _Backlog:
         if self.port is None or self.warnings:
             return None
         try:
-            return self.port.count_waiting(table, [item.name for item in self._applied(name)])
+            return self.port.count_waiting(table, [item.name for item in self._applied_objects(name)])
         except LakewardError as error:
             self.warnings.append(f"The number of waiting messages is unknown: {error.what}.")
             return None
 
-    def _applied(self, name: str) -> Sequence[SourceObject]:
+    def _applied_objects(self, name: str) -> Sequence[SourceObject]:
         records = self.ledger.objects(name, ObjectState.APPLIED, ObjectState.ARCHIVED)
         return [record.object for record in records]
 
@@ -260,7 +260,7 @@ class _Backlog:
             return None
         try:
             return self.port.consistent_as_of(
-                [(configured.source_names[name], self._applied(str(name))) for name in names]
+                [(configured.source_names[name], self._applied_objects(str(name))) for name in names]
             )
         except LakewardError as error:
             self.warnings.append(f"The time up to which tables are consistent is unknown: {error.what}.")

@@ -79,7 +79,7 @@ class Registrar:
         except Exception as error:  # the batch is applied all the same
             before, record.alarm = record.alarm, _alarm(table, error)
             if record.alarm != before:
-                log.warning("not registered", code="CATALOG-001", error=_logged(error))
+                log.warning("not registered", code="CATALOG-001", error=_error_text(error))
                 log.debug("its stack trace", exc_info=True)
         else:
             record.descriptions, record.alarm = descriptions, None
@@ -100,8 +100,9 @@ class Registrar:
         configured: Configuration = self.container.configured()
         settings, source = configured.settings.registration, self.container.source()
         if settings is not None and settings.raw is not None and table in configured.tables:
-            ruled = shaped(source, configured.rules(table), self.container.spark(), self.container.runtime().secret)
-            dimension = ruled.written(configured.dimension(table, source.lateness, source.sequences))
+            read_secret = self.container.runtime().secret
+            shaped_source = shaped(source, configured.rules(table), self.container.spark(), read_secret)
+            dimension = shaped_source.written(configured.dimension(table, source.lateness, source.sequences))
             yield from source.describe_raw(dimension, settings.raw_namespace(dimension.source.schema))
 
 
@@ -114,7 +115,7 @@ def _with_comments(description: TableDescription, configured: Configuration, tab
     return replace(description, comment=description.comment or comment, columns=tuple(columns))
 
 
-def _logged(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) if isinstance(error, LakewardError) else repr(error)
 
 

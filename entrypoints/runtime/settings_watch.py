@@ -81,7 +81,7 @@ class SettingsWatch:
         if content == before.content and _errors(merged) == _errors(before.merged):
             self.merged = merged
             return
-        container = self.remake(self.container, _configured(before, replace(merged, content=content)))
+        container = self.remake(self.container, _complete_configuration(before, replace(merged, content=content)))
         container.source(), container.target(), container.queue()
         self.remade, self.merged = container, merged
         self.warned.clear()
@@ -103,7 +103,7 @@ class SettingsWatch:
             self.warned.add(str(sections))
 
 
-def _configured(before: Configuration, merged: MergedSettings) -> Configuration:
+def _complete_configuration(before: Configuration, merged: MergedSettings) -> Configuration:
     return complete(validate(merged.content, before.file, merged=merged), asks=True)
 
 

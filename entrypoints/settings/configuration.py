@@ -137,7 +137,7 @@ class Configuration:
         lake, fails alone: the result has its error. Raises ConfigError for any other invalid setting.
         """
         if name in self.refused:
-            return _failed(table, self.refused[name])
+            return _failed_table(table, self.refused[name])
         try:
             completed = with_catalogue(name, table, answers := self.catalogue_answers.answers.get(name, ()))
             history = self._history(completed.table)
@@ -147,7 +147,7 @@ class Configuration:
         except (ConfigError, SchemaConflict) as error:
             if isinstance(error, ConfigError) and not self.asks(name):
                 raise
-            return _failed(table, error)
+            return _failed_table(table, error)
 
     def _history(self, table: TableSettings) -> History | None:
         """Return the history options of a table; None for a mirror."""
@@ -302,7 +302,7 @@ class Configuration:
     def refuse(self, name: TableName, error: LakewardError) -> None:
         """Let a table fail alone whose settings are found to be invalid after validation."""
         self.refused = {**self.refused, name: error}
-        self._completed_tables[name] = _failed(self.tables[name], error)
+        self._completed_tables[name] = _failed_table(self.tables[name], error)
 
     @property
     def left_out(self) -> Mapping[TableName, Sequence[str]]:
@@ -397,7 +397,7 @@ def _source_name_of_refused(name: TableName, own: Mapping[str, Any] | None) -> T
     return name_of_entry(reads) if isinstance(reads, str) else name
 
 
-def _failed(table: TableSettings, error: LakewardError) -> CompletedTable:
+def _failed_table(table: TableSettings, error: LakewardError) -> CompletedTable:
     return CompletedTable(table=table, rules=rules_of(table), shape=shape((), Schema(())), error=error)
 
 

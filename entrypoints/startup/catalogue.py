@@ -56,7 +56,7 @@ def query(configured: Configuration) -> Configuration:
         return configured.with_answers(CatalogueAnswers(answers=stored, warnings=[_unreachable(error)]))
     now = container.runtime().now()
     current = {
-        name: _renamed(tables[source_name], name, settings)
+        name: _with_spelling(tables[source_name], name, settings)
         for name, source_name in names.items()
         if source_name in tables
     }
@@ -76,7 +76,7 @@ def spelling(settings: CatalogueSettings) -> Callable[[str], str]:
     return {"lower": str.lower, "upper": str.upper}.get(settings.names, str)
 
 
-def _renamed(table: SourceTable, name: TableName, settings: CatalogueSettings) -> SourceTable:
+def _with_spelling(table: SourceTable, name: TableName, settings: CatalogueSettings) -> SourceTable:
     spell = spelling(settings)
     columns = tuple(replace(column, name=spell(column.name)) for column in table.columns)
     return replace(table, name=name, columns=columns, key=tuple(map(spell, table.key)))

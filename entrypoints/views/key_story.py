@@ -49,7 +49,7 @@ class Story:
         waited = "waited, then " if step.settled not in (None, step.batch) and step.batch is not None else ""
         match step.verdict:
             case Verdict.QUARANTINED:
-                return self._refused(step)
+                return self._quarantine_text(step)
             case Verdict.WAITING if by is not None:
                 return f"waiting for {by}"
             case Verdict.WAITING:
@@ -87,7 +87,7 @@ class Story:
             return "no commit time"
         return position_words(step.position, step.time, self.key_state.progress.sequences)
 
-    def _refused(self, step: Step) -> str:
+    def _quarantine_text(self, step: Step) -> str:
         refused = step.quarantined
         if refused is None:
             return ""
@@ -99,11 +99,11 @@ class Story:
     def _effect(self, step: Step) -> str:
         if step.verdict in (Verdict.STALE, Verdict.DUPLICATE, Verdict.QUARANTINED) and not step.changes:
             return ""
-        goes = "is deleted, and its values stay" if self.dimension.is_soft else "is removed"
+        outcome = "is deleted, and its values stay" if self.dimension.is_soft else "is removed"
         if step.operation is Operation.DELETE:
-            return f"the row {goes}"
+            return f"the row {outcome}"
         if step.operation is Operation.TRUNCATE:
-            return f"every older row {goes}"
+            return f"every older row {outcome}"
         if step.key != self.key_state.key:
             return f"the row moves to key {key_words(step.key)}"
         moved = "" if step.old_key is None else f"from key {key_words(step.old_key)}: "

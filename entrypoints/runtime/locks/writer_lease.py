@@ -153,12 +153,12 @@ class WriterLease:
                     log.warning("the lease cannot be released: it expires by itself", error=error.what)
 
     def _keep(self) -> None:
-        while not self._over.wait(self._rest()):
+        while not self._over.wait(self._remaining_seconds()):
             with self._lock:
                 if self.term is not None:
                     self._renew(self.term)
 
-    def _rest(self) -> float:
+    def _remaining_seconds(self) -> float:
         term = self.term
         remaining = 0 if term is None else (term.until - self.now()) / 1_000_000
         return max(_LEAST, remaining / _OFTEN)

@@ -178,10 +178,10 @@ def joined_of(
     table itself, or is not configured; with `may_come` a pattern may still add the latter.
     """
     own_tables = [source.table for source in settings.sources.values()]
-    if chained := [table for table in own_tables if plain(table_name(table)) in map(plain, joined)]:
+    if joined_sources := [table for table in own_tables if plain(table_name(table)) in map(plain, joined)]:
         raise ConfigError(
             f"{name}: it cannot be joined like this",
-            found=f"{chained[0]} is a joined table itself",
+            found=f"{joined_sources[0]} is a joined table itself",
             todo="Name the tables that it is made of: those that a source feeds can be joined.",
         )
     unknown: Mapping[str, str] | None = settings.unknown if isinstance(settings.unknown, Mapping) else None
