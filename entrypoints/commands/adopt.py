@@ -22,7 +22,7 @@ Stop the other job for good first. The whole table is checked before anything is
 those of the source, its keys (unique, not NULL), and features of its format that lakeward cannot write. Existing
 rows are kept. --from names the last file that the other job applied: the next run begins with the file after it.
 If no file was applied, use --none. Without either, the table is only checked. In a table without a key, a file
-that is applied again adds its rows twice.
+that is applied again adds its rows a second time.
 
 Example: [bold]lakeward adopt shop.orders --from 20261120-103100000.csv --dry-run[/]
 """

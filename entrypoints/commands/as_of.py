@@ -43,7 +43,7 @@ Example: [bold]lakeward as-of shop.customer 2026-11-05[/]
 _SAMPLE: Final = 20
 
 Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
-Time = Annotated[str, typer.Argument(help="The time.")]
+Time = Annotated[str, typer.Argument(help="The time at which the rows were valid.")]
 Limit = Annotated[
     int | None, typer.Option("--limit", min=0, help="Show at most this many rows.", show_default=f"{_SAMPLE}")
 ]

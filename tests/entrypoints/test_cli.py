@@ -504,7 +504,7 @@ def test_an_empty_quarantine_says_so(lakeward: Command, tmp_path: Path) -> None:
         (["fix", "shop.orders"], "say which rows to fix"),
         (["fix", "shop.orders", "1", "--from", "rows.toml"], "a selection of rows and --from cannot be combined"),
         (["fix", "shop.orders", "--from", "rows.toml"], "rows.toml cannot be read"),
-        (["list", "--reason", "kast"], "'kast' is no reason"),
+        (["list", "--reason", "kast"], "'kast' is not a reason"),
         (["show", "shop.orders", "--since", "yesterday"], "'yesterday' is neither a time nor a duration"),
         (["export", "shop.orders", "--to", "no/folder/rows.csv"], "no/folder/rows.csv cannot be written"),
     ],

@@ -190,7 +190,7 @@ def _operation(where: str, text: str) -> Operation:
     if text not in names:
         raise RepairError(
             f"{where}: {text!r} is not an operation" if text else f"{where}: `operation` is not filled in",
-            found="operations are " + ", ".join(names),
+            found="the operations are " + ", ".join(names),
             todo=nearest(text, names),
         )
     return Operation(text)

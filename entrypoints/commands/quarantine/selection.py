@@ -156,7 +156,7 @@ def _reason(text: str) -> Reason:
     reasons = [reason.value for reason in Reason]
     if text not in reasons:
         raise ConfigError(
-            f"{text!r} is no reason", found="reasons are " + ", ".join(reasons), todo=nearest(text, reasons)
+            f"{text!r} is not a reason", found="the reasons are " + ", ".join(reasons), todo=nearest(text, reasons)
         )
     return Reason(text)
 
