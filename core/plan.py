@@ -6,20 +6,12 @@ defines the expected result.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
-from lakeward.core.checks.batch_checks import (
-    cannot_rename,
-    cannot_rename_within,
-    refuse_batch,
-    refuse_names_alike,
-    refuse_other_options,
-)
+from lakeward.core.checks.batch_checks import refuse_batch, refuse_other_options
 from lakeward.core.checks.source_clock import Backwards
 from lakeward.core.dimension import Dimension, Match, Ordered, Within
-from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import LOAD_SEQUENCE, Operation, Position, SourceOrder
 from lakeward.core.history.older_snapshots import SnapshotSpan
 from lakeward.core.history.options import ByTime
@@ -31,12 +23,9 @@ from lakeward.core.merge.facts import PARTIAL, BatchFacts, Capability
 from lakeward.core.merge.truncates import Truncates, remembered_truncates
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
-from lakeward.core.schema_changes.evolution import Evolution, Kind, SchemaChange, evolve
+from lakeward.core.schema_changes.batch_evolution import evolution_of
+from lakeward.core.schema_changes.evolution import Evolution, Kind, SchemaChange
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns, select_recomputable
-
-_NUMBERS: Final = frozenset({"int", "bigint", "decimal"})
-"""The types whose values a decimal holds without loss."""
-_FLOATING: Final = frozenset({"float", "double"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,42 +156,20 @@ def plan(
     needs.
     """
     refuse_other_options(dimension, progress)
-    replaces = facts.loaded is not None and facts.loaded > progress.epoch
     records = [*records]
-    interpreted = _interpret_batch(dimension, facts, progress, stored, records, replaces=replaces)
-    dimension, evolution, facts = interpreted.dimension, interpreted.evolution, interpreted.facts
-    delivered = _delivered(facts, () if replaces else applied)
-    refuse_batch(dimension, facts, delivered, missing=interpreted.needs - capabilities)
-    refuse_history(dimension, facts, evolution)
-    epoch = facts.loaded if replaces and facts.loaded else progress.epoch
-    splices = span_of(dimension, facts, progress, records)
-    records = [record for record in records if record.is_of(epoch)]
-    low_watermark = _low_watermark(dimension, progress, epoch)
-    truncates = _truncates(dimension, facts, records, low_watermark, delivered)
-    is_in_part = _is_in_part(dimension, facts, records, in_part=has_partial_events)
-    return MergePlan(
-        dimension=dimension,
-        evolution=evolution,
-        batch=progress.batch + 1,
-        epoch=epoch,
-        facts=facts,
-        recalls=not _is_above(facts.least, progress.high_watermark),
-        appends=not dimension.key,
-        creates=stored is None,
-        folds=is_in_part or dimension.keeps_ended or _meets_truncates(dimension, facts, truncates),
-        folds_remembered=is_in_part,
-        low_watermark=low_watermark,
-        copies=delivered,
-        truncates=truncates,
-        holds=tuple(hold for hold in holds if hold.position.epoch == epoch),
+    batch = _interpret_batch(dimension, facts, progress, stored, records)
+    delivered = _delivered_orders(batch.facts, () if batch.replaces else applied)
+    refuse_batch(batch.dimension, batch.facts, delivered, missing=batch.needs - capabilities)
+    refuse_history(batch.dimension, batch.facts, batch.evolution)
+    planned = _plan_events(batch, progress, records, delivered, in_part=has_partial_events)
+    return replace(
+        planned,
+        holds=tuple(hold for hold in holds if hold.position.epoch == planned.epoch),
         releases=releases,
         repaired=repaired,
-        replaces=replaces,
-        recomputed=_recomputed_columns(dimension, facts, evolution, is_new=stored is None or replaces),
         begun_at=begun_at,
         numbered=progress.numbered or 0,
-        splices=splices,
-        is_first=is_first and replaces and _is_dated_alike(dimension, facts),
+        is_first=is_first and batch.replaces and _is_dated_alike(batch.dimension, batch.facts),
     )
 
 
@@ -210,13 +177,16 @@ def plan(
 class _InterpretedBatch:
     """A batch as its table reads it: its columns, and which of its updates are partial rows.
 
-    `needs` are the capabilities that the table format must have for it.
+    `needs` are the capabilities that the table format must have for it. The batch `creates` the table, or
+    `replaces` all of its rows.
     """
 
     dimension: Dimension
     evolution: Evolution
     facts: BatchFacts
     needs: frozenset[Capability]
+    creates: bool
+    replaces: bool
 
 
 def _interpret_batch(
@@ -225,18 +195,61 @@ def _interpret_batch(
     progress: Progress,
     stored: Schema | None,
     records: Sequence[Record],
-    *,
-    replaces: bool,
 ) -> _InterpretedBatch:
     """Return how a table reads a batch; raises SchemaConflict as `plan` does."""
-    evolution = _evolution(dimension, facts, stored)
+    replaces = facts.loaded is not None and facts.loaded > progress.epoch
+    evolution = evolution_of(dimension, facts, stored)
     dimension = replace(dimension, schema=evolution.stored_columns(facts.schema))
     meets_fewer = _meets_fewer_columns(dimension, facts, progress, evolution, records)
     applied = facts.with_parts() if meets_fewer or _takes_parts(dimension, facts, evolution) else facts
     completes = meets_fewer or (evolution.lacks_columns and Operation.UPDATE in facts.operations)
     # A table that keeps ended rows remembers complete updates as partial ones: its format need not complete any.
     needs = _needs(dimension, applied if completes else facts, replaces=replaces)
-    return _InterpretedBatch(dimension=dimension, evolution=evolution, facts=applied, needs=needs)
+    return _InterpretedBatch(
+        dimension=dimension,
+        evolution=evolution,
+        facts=applied,
+        needs=needs,
+        creates=stored is None,
+        replaces=replaces,
+    )
+
+
+def _plan_events(
+    batch: _InterpretedBatch,
+    progress: Progress,
+    records: Sequence[Record],
+    delivered: frozenset[int],
+    *,
+    in_part: bool,
+) -> MergePlan:
+    """Return the plan of a batch of arriving events, as if no key were held; `delivered` objects came before."""
+    dimension, evolution, facts = batch.dimension, batch.evolution, batch.facts
+    epoch = facts.loaded if batch.replaces and facts.loaded else progress.epoch
+    splices = span_of(dimension, facts, progress, records)
+    records = [record for record in records if record.is_of(epoch)]
+    low_watermark = _low_watermark(dimension, progress, epoch)
+    truncates = _truncates(dimension, facts, records, low_watermark, delivered)
+    is_in_part = _is_in_part(dimension, facts, records, in_part=in_part)
+    is_new = batch.creates or batch.replaces
+    return MergePlan(
+        dimension=dimension,
+        evolution=evolution,
+        batch=progress.batch + 1,
+        epoch=epoch,
+        facts=facts,
+        recalls=not _is_above(facts.least, progress.high_watermark),
+        appends=not dimension.key,
+        creates=batch.creates,
+        folds=is_in_part or dimension.keeps_ended or _meets_truncates(dimension, facts, truncates),
+        folds_remembered=is_in_part,
+        low_watermark=low_watermark,
+        copies=delivered,
+        truncates=truncates,
+        replaces=batch.replaces,
+        recomputed=_recomputed_columns(dimension, facts, evolution, is_new=is_new),
+        splices=splices,
+    )
 
 
 def _is_dated_alike(dimension: Dimension, facts: BatchFacts) -> bool:
@@ -353,7 +366,7 @@ def _is_in_part(dimension: Dimension, facts: BatchFacts, records: Iterable[Recor
     return any(position is not None and position.sequence != LOAD_SEQUENCE for position in reached)
 
 
-def _delivered(facts: BatchFacts, applied: Iterable[SourceObject]) -> frozenset[int]:
+def _delivered_orders(facts: BatchFacts, applied: Iterable[SourceObject]) -> frozenset[int]:
     orders = {item.order for item in applied}
     return frozenset(item.object.order for item in facts.objects if item.object.order in orders)
 
@@ -389,60 +402,3 @@ def tolerance_of(dimension: Dimension) -> int | None:
     if dimension.sequences.are_wide or isinstance(dimension.lateness, Ordered):
         return 0
     return dimension.lateness.micros if isinstance(dimension.lateness, Within) else None
-
-
-def _advice(dimension: Dimension, evolution: Evolution) -> str:
-    """Return what to do where a table cannot follow. No policy gives an existing column another type."""
-    name = dimension.name
-    retyped = [change for change in evolution.refused if change.kind is Kind.RETYPE]
-    if retyped:
-        types = {type_.name for change in retyped for type_ in (change.before, change.after) if type_ is not None}
-        return (
-            "No table follows another type in place. Declare the column under "
-            f'[tables."{name}".columns] as a type that both are read as without loss: {_common_type(types)}. Then '
-            f"drop the table with {name.table}__changes and {name.table}__quarantine, "
-            "and run: all files that are there are applied anew, each read as that type. Or keep these files back, "
-            'or their rows in quarantine: `schema.incompatible = "quarantine"`.'
-        )
-    if all(change.kind is Kind.NARROW for change in evolution.refused):
-        return (
-            f'Let the table keep its own, wider type: `narrow = "evolve"` under [tables."{name}".schema]. Or keep '
-            "these files back."
-        )
-    return (
-        "Declare the columns as they are now under [tables], let the table follow "
-        "(docs/explanation/schema-changes.md), or keep these files back."
-    )
-
-
-def _common_type(types: Collection[str]) -> str:
-    """Return the type that holds the values of all of these types, with what it costs where none is exact."""
-    if _NUMBERS.issuperset(types):
-        return "the decimal with the most digits on both sides of the point (docs/reference/types.md#from-parquet)"
-    if not (_NUMBERS | _FLOATING).issuperset(types):
-        return "`string`, where its files are text"
-    return (
-        "`string`, where its files are text, or there, with loss, `double`: it is exact for whole numbers up to "
-        "9,007,199,254,740,992, and keeps 15 digits of others. No type holds both of files of Parquet: let their "
-        "writer write the column as a double, or as a decimal, in all of them"
-    )
-
-
-def _evolution(dimension: Dimension, facts: BatchFacts, stored: Schema | None) -> Evolution:
-    declared = dimension.schema if len(dimension.schema) else facts.schema
-    evolution = evolve(stored or declared, facts.schema, dimension.policies, dimension.key)
-    in_object = f" in {facts.objects[0].object.name}" if facts.objects else ""
-    for change in evolution.refused:
-        if change.kind is Kind.RENAME and change.is_nested:
-            raise cannot_rename_within(dimension.name, change.path, change.to)
-        if change.kind is Kind.RENAME:
-            raise cannot_rename(dimension, change, stored, in_object)
-    if evolution.refused:
-        raise SchemaConflict(
-            f"{dimension.name}: the columns of the source and of the table differ",
-            found="; ".join(map(str, evolution.refused)) + in_object,
-            todo="Nothing of this batch was applied; other tables go on. "
-            f"{_advice(dimension, evolution)}",
-        )
-    refuse_names_alike(dimension, evolution.schema.columns)
-    return evolution

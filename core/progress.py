@@ -33,7 +33,7 @@ _READERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "match": Match,
     "key": tuple,
     "logs": tuple,
-    "partitions": lambda found: {int(end): LogReached.of_parts(parts) for end, parts in found.items()},
+    "partitions": lambda by_end: {int(end): LogReached.of_parts(parts) for end, parts in by_end.items()},
     "snapshot": lambda parts: SnapshotPlace(*parts),
     "others": OtherTables.of,
     "databases": tuple,

@@ -43,7 +43,7 @@ def run(
     A table that fails stops no other: its `error` says why, and `exit_code` of the whole is 4 or 75. Raises
     LakewardError where nothing can be run at all: ConfigError for settings, SetupError for what is missing.
     """
-    with _prepared(spark, log) as run_id:
+    with _prepare_process(spark, log) as run_id:
         configured = _open(settings, asks=True)
         result = running.run_once(configured, select_tables(configured, tables))
         return documents.json_values("run", {"run": run_id, **running.document(result)})
@@ -56,7 +56,7 @@ def plan(
 
     The arguments, and what it raises, are those of `run`.
     """
-    with _prepared(spark, log):
+    with _prepare_process(spark, log):
         return documents.json_values("plan", planning.plan_tables(_open(settings, asks=True), tables).document)
 
 
@@ -66,7 +66,7 @@ def status(settings: Given = FILE, tables: Sequence[str] = ()) -> dict[str, Any]
 
 
 @contextmanager
-def _prepared(spark: SparkSession | None, log: Log) -> Iterator[str]:
+def _prepare_process(spark: SparkSession | None, log: Log) -> Iterator[str]:
     """Configure logging and use the active Spark session within the context; yields the id of the run."""
     with _using(spark):
         try:

@@ -88,8 +88,8 @@ def application(*names: str) -> typer.Typer:
 
 def _let_flow(app: typer.Typer) -> None:
     """Join the lines of each paragraph of a help text, which the terminal wraps; examples keep their lines."""
-    helped: list[Any] = [app.info, *app.registered_commands]
-    for command in helped:
+    commands: list[Any] = [app.info, *app.registered_commands]
+    for command in commands:
         if isinstance(command.help, str):
             command.help = re.sub(r"(?<!\n)\n(?!\n|Example: )", " ", command.help.strip())
     for group in app.registered_groups:
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except Exception as error:
         if hasattr(error, "show") and hasattr(error, "exit_code"):  # click's own: wrong usage
-            return _misused(words, error)
+            return _report_usage_error(words, error)
         code = exit_code_of(error)
         _emit_error(words, documents.error(error), code)
         if DEBUG in words:
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _misused(words: Sequence[str], error: Any) -> int:
+def _report_usage_error(words: Sequence[str], error: Any) -> int:
     """Print a usage error, and return its exit code."""
     code = int(error.exit_code)
     what = {"kind": "UsageError", "what": error.format_message(), "found": None, "todo": None, "retryable": False}
@@ -125,12 +125,12 @@ def _misused(words: Sequence[str], error: Any) -> int:
     return code
 
 
-def _emit_error(given: Sequence[str], error: Mapping[str, Any], code: int) -> None:
+def _emit_error(arguments: Sequence[str], error: Mapping[str, Any], code: int) -> None:
     """Write the JSON document of an error, if --json was given."""
-    if AS_JSON in given:
-        words = [word for word in given if not word.startswith("-")]
-        called = words[: 2 if words[:1] in [[name] for name in GROUPS] else 1]
-        documents.emit(" ".join(called), {"error": error, "exit_code": code})
+    if AS_JSON in arguments:
+        words = [word for word in arguments if not word.startswith("-")]
+        command = words[: 2 if words[:1] in [[name] for name in GROUPS] else 1]
+        documents.emit(" ".join(command), {"error": error, "exit_code": code})
 
 
 def exit_code_of(error: BaseException) -> int:

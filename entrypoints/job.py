@@ -158,7 +158,7 @@ def _minutes(text: str) -> float:
     except ValueError:
         minutes = math.nan
     if not 0 < minutes < math.inf:
-        raise ArgumentTypeError(f"{text!r} is no number of minutes above 0")
+        raise ArgumentTypeError(f"{text!r} is not a number of minutes above 0")
     return minutes
 
 
@@ -186,7 +186,7 @@ def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, A
         errors += _errors(document)
         if report is not None:
             errors += _write(report, json.dumps(document, indent=2, ensure_ascii=False))
-        log.info("ended", exit_code=document["exit_code"], tables=_applied(document), errors=errors)
+        log.info("ended", exit_code=document["exit_code"], tables=_applied_counts(document), errors=errors)
     finally:
         AT_END.close()
     if errors:
@@ -218,7 +218,7 @@ def tables_that_read(configured: Configuration, url: str) -> Sequence[str]:
     if not tables:
         raise ConfigError(
             f"no table reads {url}",
-            found="its bucket or its folder is that of no table of the settings, or it is none that is read",
+            found="no table of the settings has this bucket and folder, or the table does not read such files",
             todo="Nothing was run. Correct --object, which is a URL as s3://bucket/folder/file.parquet, or leave "
             "it out: all tables are run then.",
         )
@@ -269,7 +269,7 @@ def _write(place: str, text: str) -> Sequence[str]:
     return []
 
 
-def _applied(document: Mapping[str, Any]) -> Mapping[str, int]:
+def _applied_counts(document: Mapping[str, Any]) -> Mapping[str, int]:
     """Return the number of applied events of each table of a run."""
     return {table["table"]: table["counts"]["applied"] for table in document.get("tables", ()) if "counts" in table}
 

@@ -91,7 +91,7 @@ def test_a_fact_has_the_version_of_its_time_and_what_comes_late_corrects_it(
     """A number stays with a version whose beginning a late change moves; a hash is another then."""
     project.configure(SHOP.format(surrogate=surrogate), source=TIMED)
     begun(project)
-    assert "customer as it was at orders.ordered; a row that finds none has customer_key -1, name NULL" in " ".join(
+    assert "customer as it was at orders.ordered; a row without a match has customer_key -1, name NULL" in " ".join(
         project.call("plan").out.split()
     )
     joined(project)

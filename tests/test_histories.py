@@ -182,7 +182,7 @@ def test_after_a_late_correction_the_state_known_after_each_batch_is_readable(sh
     ]
     told = shop.call("explain", "shop.customer", "1").out
     assert "stored now: id 1 · name Anna · city Paris" in told
-    assert "applied in its place before 2, which was there: city Oslo → Lyon" in told
+    assert "applied before 2, which was there already: city Oslo → Lyon" in told
 
 
 BELIEVED = ("id", "city", "name", "seen", "valid_from", "valid_to", "is_current", "current_name")

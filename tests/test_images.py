@@ -32,7 +32,7 @@ def test_a_change_finds_one_row_by_its_before_image(project: Project) -> None:
     project.configure(tables=ITEM, source=SOURCE)
     loaded = [f"I,{AT},1,a,1.00,,,"] * 3 + [f"I,{AT},2,NULL,NULL,,,"]
     project.put("20261121-100000000.csv", "\n".join(loaded) + "\n")
-    assert "each update or delete takes away one row" in " ".join(project.call("plan").out.split())
+    assert "each update or delete removes one row" in " ".join(project.call("plan").out.split())
     project.run()
     changes = [
         f"D,{AT},1,a,1.00,,,",

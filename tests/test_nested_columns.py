@@ -197,4 +197,4 @@ def test_a_path_has_policies_of_its_own(project: Project) -> None:
     configure(project, f'{ignore}named = {{ add = "ignore" }}')
     project.run()
     assert rows(project) == {1: {"city": "b", "zip": 2}}
-    assert "Not taken, as `schema.add` says" not in project.call("plan").out
+    assert "Ignored, as `schema.add` says" not in project.call("plan").out

@@ -136,7 +136,7 @@ def test_a_wrong_repair_file_is_refused_and_repairs_nothing(project: Project) ->
         ('table = "shop.item"', 'table = "shop.other"', "is not of shop.item"),
         ("[row.cells]", 'time = "2026-11-21 10:00:00"\n[row.cells]', "its commit time is known and stays"),
         ("[row.cells]", "[row.cels]", "Did you mean 'cells'?"),
-        ("[[row]]", "[[row", "is no TOML"),
+        ("[[row]]", "[[row", "is not valid TOML"),
     ):
         changed = whole.replace('"not a price"  #', '"3.50"  #') if "price" not in before else whole
         changed = changed.replace(before, after)
@@ -269,7 +269,7 @@ def test_a_row_whose_cells_cannot_be_separated_needs_an_operator(project: Projec
     file.unlink()
     assert project.call("quarantine", "fix", "shop.item", "1").code == 0
     text = (project.folder / FIX).read_text("utf-8")
-    assert '# "price" = ""  # decimal(8,2); which cell this is cannot be told: write it' in text
+    assert '# "price" = ""  # decimal(8,2); lakeward cannot tell which cell this is: write its value' in text
     assert "# As it was written: U,1,c,not a price" in text
     assert "it lacks id; it lacks name; it lacks price" in refusal(project)
 

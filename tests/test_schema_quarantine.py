@@ -47,7 +47,7 @@ def test_rows_with_a_value_in_a_new_column_wait_until_it_is_declared(project: Pr
     planned = project.call("plan", "--json").document["tables"][0]
     assert planned["rejects"] == {"schema": 3}
     assert [(one["column"], one["policy"]) for one in planned["schema_changes"]] == [("stock", "quarantine")]
-    assert "column stock (undeclared) is new: rows that show it go into quarantine" in project.call("plan").out
+    assert "column stock (undeclared) is new: rows that have it go into quarantine" in project.call("plan").out
     counts = project.run(code=3)["shop.item"]["counts"]
     assert (counts["quarantined"], counts["waiting"], counts["applied"]) == (3, 1, 2)
     assert project.rows() == [(1, "a", 1), (2, "b", 2), (4, "a", 1)]

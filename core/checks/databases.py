@@ -18,19 +18,19 @@ _MOST_SHOWN: Final = 5
 
 
 def refuse_other_databases(
-    table: TableName, databases: Mapping[str, int], known: Collection[str], acked: Collection[str]
+    table: TableName, databases: Mapping[str, int], before: Collection[str], acked: Collection[str]
 ) -> None:
     """Raise SOURCE-001 where the rows of a table come from more than one database.
 
-    `databases` are those that messages of a batch name, with the number of messages, `known` those of earlier
+    `databases` are those that messages of a batch name, with the number of messages, `before` those of earlier
     batches, and `acked` those that an operator acknowledged.
     """
-    new_databases = sorted(databases.keys() - {*known, *acked})
-    if not new_databases or len({*known, *databases}) < 2:
+    new_databases = sorted(databases.keys() - {*before, *acked})
+    if not new_databases or len({*before, *databases}) < 2:
         return
     named = ", ".join(f"{name} ({databases[name]:,})" for name in sorted(databases)[:_MOST_SHOWN])
     more = " …" if len(databases) > _MOST_SHOWN else ""
-    earlier = f", and earlier ones of {', '.join(sorted(known)[:_MOST_SHOWN])}" if known else ""
+    earlier = f", and earlier ones of {', '.join(sorted(before)[:_MOST_SHOWN])}" if before else ""
     raise AlarmRaised(
         "SOURCE-001",
         f"{table}: its messages are of more than one connector or database",

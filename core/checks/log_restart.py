@@ -158,12 +158,12 @@ def _rows_of_restart(
 
     `before` is how far its partition, or the table, is before it.
     """
-    decided = {(restart.order, restart.row) for restart in acked}
+    acknowledged_places = {(restart.order, restart.row) for restart in acked}
     if item.steps.sure is not None:
         yield item.steps.sure.row, _why(item.steps.sure, before)
     for span in sorted(item.spans, key=lambda span: span.row):
         why = _other_log(span, before)
-        if why is not None and (item.order, span.row) not in decided:
+        if why is not None and (item.order, span.row) not in acknowledged_places:
             yield span.row, why
         before = before.with_span(span)
 

@@ -159,7 +159,7 @@ class History:
 
         Columns of the source have their present names, or the old ones of `renames`.
         """
-        shown, new_names = (
+        form, new_names = (
             self.validity_columns,
             {column.name: renames.get(column.name, column.name) for column in source},
         )
@@ -170,12 +170,12 @@ class History:
             if new_names[column.name] not in key and prefix in self._derives(new_names[column.name])
         ]
         derived += [Column(PREVIOUS_KEY, Type("string"))] if self.previous_key else []
-        derived += [Column(shown.valid_from, shown.type), Column(shown.valid_to, shown.type)]
-        derived += [Column(shown.is_current, Type("boolean"))] if shown.is_current else []
+        derived += [Column(form.valid_from, form.type), Column(form.valid_to, form.type)]
+        derived += [Column(form.is_current, Type("boolean"))] if form.is_current else []
         derived += [Column(name, Type("bigint")) for name in self.known_columns]
         surrogates = {Surrogate.HASH: Type("string"), Surrogate.NUMBER: Type("bigint"), None: None}
-        surrogate = surrogates[shown.surrogate]
-        return Schema((*([Column(shown.surrogate_column, surrogate)] if surrogate else []), *source, *derived))
+        surrogate = surrogates[form.surrogate]
+        return Schema((*([Column(form.surrogate_column, surrogate)] if surrogate else []), *source, *derived))
 
     def source_columns(self, table_columns: Schema, renames: Mapping[str, str] = _NO_NAMES) -> Schema:
         """Return the columns of the source among those of a table, by their names or the old ones of `renames`."""

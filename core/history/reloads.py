@@ -79,7 +79,7 @@ def rows_before_load(
     place = Position(epoch, LOAD_SEQUENCE, 0, 0)
     loaded_keys = _keys(load)
     return {
-        key: row if key in loaded_keys or row.deleted else _ended(row, ends, place) for key, row in rows.items()
+        key: row if key in loaded_keys or row.deleted else _end_row(row, ends, place) for key, row in rows.items()
     }
 
 
@@ -87,6 +87,6 @@ def _keys(load: Iterable[ChangeEvent | Reject]) -> set[Key]:
     return {key for item in load for key in item.keys}
 
 
-def _ended(row: Row, ends: EndInstants, place: Position) -> Row:
+def _end_row(row: Row, ends: EndInstants, place: Position) -> Row:
     versions = apply_delete(row.versions, Step(ends.after(row.versions[-1].reached), place))
     return replace(row, cells={}, position=place, deleted=True, versions=versions)

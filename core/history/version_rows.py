@@ -19,7 +19,7 @@ def rows(dimension: Dimension, key: Key, versions: Versions, numbers: Numbers) -
     history = dimension.history or History()
     names = [n for n in history.schema(dimension.schema, dimension.key).names if n not in history.known_columns]
     for version in versions:
-        cells = {**version.cells, **_derived(dimension, history, version, versions[-1])}
+        cells = {**version.cells, **_derived_cells(dimension, history, version, versions[-1])}
         cells |= _validity(history, version)
         if history.validity_columns.surrogate is Surrogate.NUMBER:
             cells[history.validity_columns.surrogate_column] = numbers[key, version.valid_from]
@@ -49,7 +49,7 @@ def surrogate_hash(dimension: Dimension, key: Key, valid_from: int) -> str:
     return hashlib.sha256("".join(f"{len(part)}:{part}" for part in parts).encode()).hexdigest()
 
 
-def _derived(dimension: Dimension, history: History, version: Version, newest: Version) -> dict[str, Cell]:
+def _derived_cells(dimension: Dimension, history: History, version: Version, newest: Version) -> dict[str, Cell]:
     names, key = dimension.schema.names, dimension.key
     cells = {f"previous_{name}": value for name, value in version.previous.items()}
     cells |= {f"current_{name}": newest.cells.get(name) for name in history.of_kind(names, key, Kind.CURRENT)}

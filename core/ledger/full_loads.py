@@ -273,7 +273,7 @@ def find_load(
     """Find the objects of a load in an ordered listing; `keeps` says that applied objects stay where they are."""
     applied = {item.version for item in history.applied.values()}
     others = [item for item in ordered if not is_of_earlier_epoch(item, history, naming)]
-    loads, skipped = _unapplied(load, ordered, history, naming)
+    loads, skipped = _objects_to_apply(load, ordered, history, naming)
     objects, later = _split_first_snapshot(loads, naming)
     behind = tuple(
         item
@@ -302,7 +302,7 @@ def find_load(
     )
 
 
-def _unapplied(
+def _objects_to_apply(
     load: Load, ordered: Sequence[SourceObject], history: ObjectHistory, naming: Naming
 ) -> tuple[Sequence[SourceObject], tuple[SourceObject, ...]]:
     """Return the objects of full loads that were not applied in this version, and those that are skipped.

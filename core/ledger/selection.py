@@ -152,33 +152,42 @@ def select_objects(
     ordered = sorted(listed, key=lambda item: (item.order, item.name))
     if history.load is not None:
         return _select_load(table, history.load, ordered, history, naming, keeps=keeps)
-    superseded = _superseded(history, naming)
+    superseded = _superseded_objects(history, naming)
     history = replace(history, waiting=_without(history.waiting, superseded))
     ordered = [item for item in ordered if not full_loads.is_of_earlier_epoch(item, history, naming)]
     names = {item.name for item in ordered}
     excluded = history.acknowledged_names("LEDGER-001")
     unseen = [item for item in ordered if item.name not in history.applied and item.name not in excluded]
     _check_listing(table, ordered, unseen, history, naming, archived=archived, keeps=keeps)
-    chosen, remaining = _within(limits or Limits(), unseen)
     is_whole = history.start is None
+    return replace(
+        _select_changes(unseen, history, naming, limits or Limits()),
+        excluded=tuple(item for item in ordered if item.name in excluded and item.name not in history.applied),
+        vanished=tuple(history.applied.keys() - names - history.vanished) if keeps and is_whole else (),
+        returned=tuple(name for name in history.vanished if name in names and name in history.applied),
+        leftovers=() if keeps else tuple(item for item in ordered if item.name in history.applied),
+        checked=_check_times(ordered, history),
+        is_whole=is_whole,
+        superseded=tuple(item.name for item in superseded),
+    )
+
+
+def _select_changes(
+    unseen: Sequence[SourceObject], history: ObjectHistory, naming: Naming, limits: Limits
+) -> ObjectSelection:
+    """Select the first objects of changes that were not seen, within the limits."""
+    chosen, remaining = _within(limits, unseen)
     return ObjectSelection(
         tuple(chosen),
         len(remaining),
         sum(item.size for item in remaining),
         late=_late(chosen, history, naming),
         remaining=tuple(remaining),
-        excluded=tuple(item for item in ordered if item.name in excluded and item.name not in history.applied),
-        vanished=tuple(history.applied.keys() - names - history.vanished) if keeps and is_whole else (),
-        returned=tuple(name for name in history.vanished if name in names and name in history.applied),
-        leftovers=() if keeps else tuple(item for item in ordered if item.name in history.applied),
-        checked=_checked(ordered, history),
-        is_whole=is_whole,
-        superseded=tuple(item.name for item in superseded),
         partition_end=naming.partition_end,
     )
 
 
-def _superseded(history: ObjectHistory, naming: Naming) -> Sequence[SourceObject]:
+def _superseded_objects(history: ObjectHistory, naming: Naming) -> Sequence[SourceObject]:
     """Return the objects that earlier runs saw and that are of an earlier epoch: they are never applied."""
     return [item for item in history.waiting.values() if full_loads.is_of_earlier_epoch(item, history, naming)]
 
@@ -243,7 +252,7 @@ def _select_load(
         is_settled = history.now - listing.awaited.unchanged >= load.settles
         if keeps and not ordered and history.applied and is_settled:
             listing_checks.refuse_emptied(table, (), history)
-    superseded = _superseded(history, naming)
+    superseded = _superseded_objects(history, naming)
     behind = (*listing.behind, *listing.later)
     selection = ObjectSelection(
         remaining=(*listing.objects, *behind),
@@ -321,7 +330,7 @@ def find_touched(listed: Iterable[SourceObject], history: ObjectHistory) -> Sequ
     return touched
 
 
-def _checked(listed: Iterable[SourceObject], history: ObjectHistory) -> Mapping[str, int]:
+def _check_times(listed: Iterable[SourceObject], history: ObjectHistory) -> Mapping[str, int]:
     """Return the times of modification, by name, of applied objects whose content was compared again."""
     return {
         item.name: item.modified

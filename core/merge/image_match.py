@@ -81,8 +81,10 @@ class _Bag:
 
     def play(self, events: Sequence[ChangeEvent]) -> list[Reject]:
         """Apply events in position order; return as rejects those that cannot be applied."""
-        played = ((event, self._refusal(event)) for event in sorted(events, key=lambda event: event.position))
-        return [Reject(e.position, Reason.NO_KEY, time=e.time, detail=why) for e, why in played if why is not None]
+        refusals = ((event, self._refusal(event)) for event in sorted(events, key=lambda event: event.position))
+        return [
+            Reject(e.position, Reason.NO_KEY, time=e.time, detail=why) for e, why in refusals if why is not None
+        ]
 
     def _refusal(self, event: ChangeEvent) -> str | None:
         """Apply an event, or return why it cannot be applied."""

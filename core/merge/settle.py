@@ -32,7 +32,7 @@ def settle(
     """Return the effect of a delivery on a table with these stored rows and this change log."""
     dated = date_delivery(dimension, delivery)
     before = TableBefore.of(dimension, rows, memory, dated)
-    arrived, passing, outcome = _folded(before, sort_delivery(before, dated), dated)
+    arrived, passing, outcome = _fold_arrivals(before, sort_delivery(before, dated), dated)
     verdicts = find_verdicts(before, arrived, passing, outcome)
     closed = arrived.closed | dict.fromkeys(passing.overruled(arrived.holds))
     earlier = {*memory.holds, *closed}
@@ -52,7 +52,7 @@ def settle(
     )
 
 
-def _folded(
+def _fold_arrivals(
     before: TableBefore, arrived: Arrivals, delivery: Delivery
 ) -> tuple[Arrivals, FilteredEvents, FoldedDelivery]:
     """Fold the events, and repeat without those that the fold shows cannot be applied, until none is left."""

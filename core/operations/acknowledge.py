@@ -61,7 +61,7 @@ def acknowledge(job: Job[F], code: str, *, by: str, reason: str | None, at: int)
             todo="docs/reference/alarms.md says what to do about each alarm. Nothing was changed.",
         )
     state = job.opened.table.state()
-    alarm = _raised(job, state, code, at)
+    alarm = _current_alarm(job, state, code, at)
     if alarm is None or alarm.code != code:
         raise ConfigError(
             f"{job.dimension.name}: the alarm {code} does not stand",
@@ -94,7 +94,7 @@ def rebuild(job: Job[F], *, keeps_waiting: bool = True) -> int:
     return len(records)
 
 
-def _raised(job: Job[F], state: TableState, code: str, at: int) -> AlarmRaised | None:
+def _current_alarm(job: Job[F], state: TableState, code: str, at: int) -> AlarmRaised | None:
     """Return the alarm that a run would raise now, with all objects listed; None if there is none."""
     clock_alarms = alarms(str(job.dimension.name), state.progress.ahead, [], [], at)
     if clock_alarms and code == clock_alarms[0].code and state.progress.ahead is not None:

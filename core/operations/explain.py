@@ -64,34 +64,34 @@ class Explanation:
     is_whole: bool
 
 
-def explain(dimension: Dimension, known: KeyState) -> Explanation:
+def explain(dimension: Dimension, key_state: KeyState) -> Explanation:
     """Explain what each known event of a key did; in a history, compared with the row as it was at that time."""
-    return _Explanation(dimension, known).explained()
+    return _Explanation(dimension, key_state).explained()
 
 
 class _Explanation:
     """Works out the steps of one key."""
 
-    def __init__(self, dimension: Dimension, known: KeyState) -> None:
+    def __init__(self, dimension: Dimension, key_state: KeyState) -> None:
         self.dimension = replace(dimension, history=None)
         self.keeps_versions = dimension.history is not None
         versions = columns_of(dimension)
         self.first = () if versions is None else versions.first_values
         self.columns = dimension.schema.names
-        self.known = known
-        self.settled, self.copies = settled_of(known)
+        self.key_state = key_state
+        self.settled, self.copies = settled_of(key_state)
         self.changed, self.row, self.incomplete = self.changes()
-        self.overtaken_by = find_overtaken(self.settled, self.columns, known.key)
-        self.tied, self.barriers = ties(self.settled), _barriers(known)
+        self.overtaken_by = find_overtaken(self.settled, self.columns, key_state.key)
+        self.tied, self.barriers = ties(self.settled), _barriers(key_state)
 
     def explained(self) -> Explanation:
         """Return all steps in order."""
         steps = [(item.settled, self.step(item)) for item in self.settled]
         steps += [(item.settled, self.copy(item)) for item in self.copies]
-        steps += [(item.batch, self.wait(item)) for item in self.known.remembered if item.settled is None]
-        steps += [(refused.batch, _refused(refused)) for refused in self.known.quarantined]
+        steps += [(item.batch, self.wait(item)) for item in self.key_state.remembered if item.settled is None]
+        steps += [(refused.batch, _quarantined_step(refused)) for refused in self.key_state.quarantined]
         last_position = None if self.row is None or self.row.position == _BEFORE_ALL else self.row.position
-        stored = None if self.known.stored is None else self.known.stored.row.position
+        stored = None if self.key_state.stored is None else self.key_state.stored.row.position
         ordered = [step for _, step in sorted(steps, key=lambda item: (item[0], item[1].position))]
         return Explanation(ordered, last_position == stored)
 
@@ -113,11 +113,11 @@ class _Explanation:
             for index, (before, after) in zip(order, pairwise(rows), strict=True)
         }
         fold = self.fold(events)
-        return changes, fold.live(self.known.key), {e.position for e in events if fold.result.is_waiting(e)}
+        return changes, fold.live(self.key_state.key), {e.position for e in events if fold.result.is_waiting(e)}
 
     def composed(self, events: Sequence[ChangeEvent], order: Sequence[int]) -> Iterator[Cells | None]:
         """Yield the row before any event came, and after each event that came."""
-        base = self.unknown if self.known.base is None else self.known.base.row
+        base = self.unknown if self.key_state.base is None else self.key_state.base.row
         is_row = base is not None and not base.deleted
         effects = Effects(
             Effect(base.cells, replaces=True) if base is not None and is_row else REMOVED, len(events)
@@ -134,7 +134,7 @@ class _Explanation:
         The effect of a late event then depends on other keys and transactions.
         """
         fold, applied, newest = self.fold(()), list[ChangeEvent](), _BEFORE_ALL
-        yield _cells(fold.live(self.known.key))
+        yield _cells(fold.live(self.key_state.key))
         for index in order:
             applied.append(events[index])
             if events[index].position > newest:
@@ -142,13 +142,13 @@ class _Explanation:
                 self.take(fold, events[index])
             else:
                 fold = self.fold(applied)
-            yield _cells(fold.live(self.known.key))
+            yield _cells(fold.live(self.key_state.key))
 
     def fold(self, events: Iterable[ChangeEvent]) -> Fold:
         """Fold events over the row before them."""
-        base = self.known.base
+        base = self.key_state.base
         start = self.unknown if base is None else base.row
-        fold = Fold(self.dimension, {} if start is None else {self.known.key: start})
+        fold = Fold(self.dimension, {} if start is None else {self.key_state.key: start})
         for event in sorted(events, key=lambda event: event.position):
             self.take(fold, event)
         return fold
@@ -156,7 +156,7 @@ class _Explanation:
     def take(self, fold: Fold, event: ChangeEvent) -> None:
         """Fold one more event. The row of the other key of a key change is not known."""
         for key in event.keys:
-            if key != self.known.key and fold.live(key) is None:
+            if key != self.key_state.key and fold.live(key) is None:
                 fold.rows[key] = self.unknown
         fold.take(event)
 
@@ -189,8 +189,8 @@ class _Explanation:
 
     def copy(self, item: Settled) -> Step:
         """Return the step of an event that was delivered again."""
-        copied = self.of(item.event, Verdict.DUPLICATE, item.batch, item.event.position)
-        return replace(copied, operation=item.operation, settled=item.settled, unset=())
+        duplicate = self.of(item.event, Verdict.DUPLICATE, item.batch, item.event.position)
+        return replace(duplicate, operation=item.operation, settled=item.settled, unset=())
 
     def wait(self, item: Remembered) -> Step:
         """Return the step of an event that waits for a held key before it, or for its load."""
@@ -209,8 +209,8 @@ class _Explanation:
 
         They are known as long as the stored row is that of the event.
         """
-        stored = self.known.stored
-        if stored is None or stored.row.position != event.position or event.old_key in (None, self.known.key):
+        stored = self.key_state.stored
+        if stored is None or stored.row.position != event.position or event.old_key in (None, self.key_state.key):
             return {}
         moved = [name for name in self.columns if event.cells.get(name, UNSET) is UNSET]
         return {name: (UNSET, stored.row.cells[name]) for name in moved if name in stored.row.cells}
@@ -236,10 +236,10 @@ class _Explanation:
         return tuple(path for name in self.columns for path in _not_sent(name, event.cells.get(name, UNSET)))
 
 
-def _barriers(known: KeyState) -> list[Position]:
+def _barriers(key_state: KeyState) -> list[Position]:
     """Return the positions at which the key is held, sorted; a key change that waits holds its keys, too."""
-    held = [refused.position for refused in known.quarantined if refused.is_holding]
-    moves = [item.event for item in known.remembered if item.settled is None and item.event.old_key is not None]
+    held = [refused.position for refused in key_state.quarantined if refused.is_holding]
+    moves = [item.event for item in key_state.remembered if item.settled is None and item.event.old_key is not None]
     return sorted([*held, *(event.position for event in moves)])
 
 
@@ -260,7 +260,7 @@ def _differences(before: Cells | None, after: Cells | None, columns: Sequence[st
     }
 
 
-def _refused(refused: QuarantinedRow) -> Step:
+def _quarantined_step(refused: QuarantinedRow) -> Step:
     """Return the step of a row in quarantine."""
     return Step(
         position=refused.position,

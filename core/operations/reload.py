@@ -64,7 +64,7 @@ def plan_reload(job: Job[F], *, by: str, reason: str | None, at: int, first: str
             todo="`lakeward status` says what it waits for; `lakeward reload --withdraw` takes it back. "
             "Nothing was changed.",
         )
-    load, changes = _listed(job, progress, change_log_state, Load(epoch=progress.epoch + 1))
+    load, changes = _list_objects(job, progress, change_log_state, Load(epoch=progress.epoch + 1))
     cut = _cut(job, load, changes, progress, change_log_state, first)
     decision = ReloadRequest(
         epoch=progress.epoch + 1, cut=cut, by=by, reason=reason, at=_time_after(change_log_state, at)
@@ -192,7 +192,7 @@ def _select(job: Job[F], progress: Progress, change_log_state: ChangeLogState, l
     )
 
 
-def _listed(
+def _list_objects(
     job: Job[F], progress: Progress, change_log_state: ChangeLogState, load: Load
 ) -> tuple[Sequence[SourceObject], Sequence[SourceObject]]:
     """Return the objects of a full load that are there, and the changes that were not applied."""

@@ -67,7 +67,7 @@ def _versions_port(job: Job[F]) -> Versions:
 
 def _refuse_others(job: Job[F], confirmed: RollbackPreview, current: RollbackPreview) -> None:
     """Refuse to undo what the operator has not seen: another process may have committed meanwhile."""
-    if _listed(confirmed) != _listed(current):
+    if _comparable(confirmed) != _comparable(current):
         raise CommitConflict(
             f"{job.dimension.name}: what lies behind {confirmed.version.name} is not what was listed any more",
             found=f"listed: {format_count(confirmed.batches, 'batch', 'batches')} of "
@@ -78,7 +78,7 @@ def _refuse_others(job: Job[F], confirmed: RollbackPreview, current: RollbackPre
         )
 
 
-def _listed(preview: RollbackPreview) -> tuple[object, ...]:
+def _comparable(preview: RollbackPreview) -> tuple[object, ...]:
     """Return what the operator has seen, without order: tables list it in the order of their files."""
     return preview.version.progress, preview.batches, preview.by_hand, {*preview.objects}, {*preview.decisions}
 

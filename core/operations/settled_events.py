@@ -27,22 +27,22 @@ class Settled:
     operation: Operation | None
 
 
-def settled_of(known: KeyState) -> tuple[list[Settled], list[Settled]]:
+def settled_of(key_state: KeyState) -> tuple[list[Settled], list[Settled]]:
     """Return the settled events by position, and those that were delivered again."""
     by_position: dict[Position, Settled] = {}
     copies: list[Settled] = []
-    for remembered in sorted(known.remembered, key=lambda remembered: remembered.batch):
+    for remembered in sorted(key_state.remembered, key=lambda remembered: remembered.batch):
         if remembered.settled is not None:
             item = Settled(remembered.event, remembered.batch, remembered.settled, remembered.event.operation)
             if by_position.setdefault(remembered.event.position, item) is not item:
                 copies.append(item)
-    if known.stored is not None and known.stored.row.position not in by_position:
-        position = known.stored.row.position
+    if key_state.stored is not None and key_state.stored.row.position not in by_position:
+        position = key_state.stored.row.position
         event = ChangeEvent(
-            operation=Operation.INSERT, position=position, key=known.key, cells=known.stored.row.cells
+            operation=Operation.INSERT, position=position, key=key_state.key, cells=key_state.stored.row.cells
         )
         operation = Operation.READ if event.is_load else None
-        by_position[position] = Settled(event, known.stored.batch, known.stored.batch or 0, operation)
+        by_position[position] = Settled(event, key_state.stored.batch, key_state.stored.batch or 0, operation)
     return [by_position[position] for position in sorted(by_position)], copies
 
 

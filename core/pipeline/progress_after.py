@@ -25,47 +25,78 @@ F = TypeVar("F")
 
 def progress_after(batch_input: BatchInput[F], planned: MergePlan, resolved: MergeResult) -> Progress:
     """Return the progress that the commit of a batch carries, from the progress before the batch."""
-    before, facts = batch_input.state.progress, planned.facts
+    before = batch_input.state.progress
+    progress = _with_rows(before, planned, resolved)
+    progress = _with_place(progress, batch_input, planned)
+    progress = _with_observations(progress, batch_input, planned, resolved)
+    return replace(
+        progress,
+        batch=planned.batch,
+        sequences=planned.dimension.sequences,
+        key=planned.dimension.key,
+        match=planned.dimension.match,
+        history=options_of(planned.dimension),
+        digest=digest_of(item.object for item in planned.facts.objects),
+        order_by=_setting_after(planned, batch_input.selection.order_by, before.order_by),
+        key_form=_setting_after(planned, batch_input.selection.key_form, before.key_form),
+        header=_header_after(planned, before.header),
+    )
+
+
+def _with_rows(before: Progress, planned: MergePlan, resolved: MergeResult) -> Progress:
+    """Return the progress with the numbers of rows, held keys and events after the batch."""
+    replaces_rows = planned.replaces and planned.dimension.history is None
+    current = (before.current or 0) + resolved.current
+    return replace(
+        before,
+        rows=resolved.written if replaces_rows else before.rows + resolved.written - resolved.removed,
+        current=current if planned.dimension.keeps_ended else None,
+        numbered=_numbered_after(planned, resolved),
+        held=resolved.held,
+        counts=resolved.counts,
+        totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
+    )
+
+
+def _with_place(before: Progress, batch_input: BatchInput[F], planned: MergePlan) -> Progress:
+    """Return the progress with the place in the source that the table has reached with the batch."""
+    facts = planned.facts
     objects = [item.object.name for item in facts.objects]
     positions = [position for position in (before.high_watermark, facts.greatest) if position is not None]
     times = [time for time in (before.time, None if planned.releases else facts.time) if time is not None]
-    stored_ahead = facts.ahead if planned.replaces else before.ahead
-    replaces_rows = planned.replaces and planned.dimension.history is None
-    current = (before.current or 0) + resolved.current
-    ahead = [item for item in (stored_ahead, facts.ahead) if item is not None]
     return replace(
         before,
-        batch=planned.batch,
         epoch=planned.epoch,
         high_watermark=max(positions, default=None),
         low_watermark=_low_watermark_after(batch_input, planned),
         object=objects[-1] if objects else before.object,
         time=max(times, default=None),
-        rows=resolved.written if replaces_rows else before.rows + resolved.written - resolved.removed,
-        current=current if planned.dimension.keeps_ended else None,
-        numbered=_numbered_after(planned, resolved),
-        held=resolved.held,
-        inexact_since=(None if planned.replaces else before.inexact_since) or facts.inexact_since,
-        ahead=max(ahead, default=None),
-        backwards=before.backwards if planned.releases else backwards(planned, resolved.rejects),
-        twin=before.twin
-        if planned.releases
-        else find_duplicate_object(planned, batch_input.change_log_state.objects.values()),
-        sequences=planned.dimension.sequences,
-        key=planned.dimension.key,
-        match=planned.dimension.match,
-        history=options_of(planned.dimension),
-        digest=digest_of(item.object for item in facts.objects),
         logs=_logs_after(batch_input, planned),
         partitions=_partitions_after(batch_input, planned),
         snapshot=_snapshot_after(batch_input, planned),
-        counts=resolved.counts,
-        totals=resolved.counts if planned.replaces else before.totals + resolved.counts,
-        others=add_others(None if planned.replaces else before.others, facts.others),
-        databases=add_databases(None if planned.replaces else before.databases, facts.databases),
-        order_by=_setting_after(planned, batch_input.selection.order_by, batch_input.state.progress.order_by),
-        key_form=_setting_after(planned, batch_input.selection.key_form, batch_input.state.progress.key_form),
-        header=_header_after(planned, before.header),
+    )
+
+
+def _with_observations(
+    before: Progress, batch_input: BatchInput[F], planned: MergePlan, resolved: MergeResult
+) -> Progress:
+    """Return the progress with what was noticed of the source; a replacement of all rows forgets it."""
+    facts = planned.facts
+    earlier = Progress() if planned.replaces else before
+    ahead = [item for item in (earlier.ahead, facts.ahead) if item is not None]
+    changed = replace(
+        before,
+        inexact_since=earlier.inexact_since or facts.inexact_since,
+        ahead=max(ahead, default=None),
+        others=add_others(earlier.others, facts.others),
+        databases=add_databases(earlier.databases, facts.databases),
+    )
+    if planned.releases:
+        return changed
+    return replace(
+        changed,
+        backwards=backwards(planned, resolved.rejects),
+        twin=find_duplicate_object(planned, batch_input.change_log_state.objects.values()),
     )
 
 

@@ -53,7 +53,7 @@ def columns_with(
                 raise not_as_written(dimension, entry, "it changes its key")
             if not dimension.key and entry.operation == Operation.UPDATE.value:
                 raise not_as_written(dimension, entry, "it is an update, and the table has no key")
-            schema = _followed(dimension, schema, entry, refused_changes.get(entry.batch, ())).schema
+            schema = _evolution_of_row(dimension, schema, entry, refused_changes.get(entry.batch, ())).schema
     return schema
 
 
@@ -71,7 +71,9 @@ def with_wider_types(dimension: Dimension, stored: Schema) -> Schema:
     return schema
 
 
-def _followed(dimension: Dimension, stored: Schema, entry: Entry, changes: Sequence[SchemaChange]) -> Evolution:
+def _evolution_of_row(
+    dimension: Dimension, stored: Schema, entry: Entry, changes: Sequence[SchemaChange]
+) -> Evolution:
     """Return the evolution of a table that follows the changes of columns of a row."""
     incoming = Type("struct", parts=stored.columns)
     for change in changes:
@@ -117,4 +119,4 @@ def _with(of: Type, names: Sequence[str], type_: Type | None) -> Type:
         parts[name] = type_
     else:
         parts.pop(name, None)
-    return replace(of, parts=tuple(Column(part, found) for part, found in parts.items()))
+    return replace(of, parts=tuple(Column(part, part_type) for part, part_type in parts.items()))

@@ -298,7 +298,7 @@ def evolve(current: Schema, incoming: Schema, policies: Policies, key: Sequence[
     matched to elements. Rows whose key has another type cannot be quarantined: they would hold keys that the table
     cannot have. Renames are applied before the columns are compared.
     """
-    renamed, refused = _renamed(current, incoming, policies.renames)
+    renamed, refused = _renames(current, incoming, policies.renames)
     columns = Type("struct", parts=with_new_names(current, policies.renames).columns)
     differences = [(change, Policy.EVOLVE) for change in renamed]
     for change in compare(Schema(columns.parts), incoming):
@@ -311,7 +311,7 @@ def evolve(current: Schema, incoming: Schema, policies: Policies, key: Sequence[
             continue
         differences.append((change, policy))
         if policy is Policy.EVOLVE and change.kind in (Kind.ADD, Kind.WIDEN) and change.after is not None:
-            columns = _followed(columns, change.names, change.after)
+            columns = _with_part(columns, change.names, change.after)
     return Evolution(Schema(columns.parts), tuple(differences), tuple(refused))
 
 
@@ -324,7 +324,7 @@ def _is_in_structs(of: Type, names: Sequence[str]) -> bool:
     return True
 
 
-def _renamed(
+def _renames(
     current: Schema, incoming: Schema, renames: Mapping[str, str]
 ) -> tuple[list[SchemaChange], list[SchemaChange]]:
     """Return the renames to carry out, and those that are impossible.
@@ -347,9 +347,9 @@ def _renamed(
     return possible, refused
 
 
-def _followed(of: Type, names: Sequence[str], type_: Type) -> Type:
+def _with_part(of: Type, names: Sequence[str], type_: Type) -> Type:
     """Return a nested type in which the part with this path has another type, or is added."""
     name, *rest = names
     parts = {part.name: part.type for part in of.parts}
-    parts[name] = _followed(parts[name], rest, type_) if rest else type_
+    parts[name] = _with_part(parts[name], rest, type_) if rest else type_
     return replace(of, parts=tuple(Column(part, part_type) for part, part_type in parts.items()))

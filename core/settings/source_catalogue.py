@@ -75,7 +75,7 @@ def changes(before: SourceTable, after: SourceTable) -> Sequence[str]:
     """Return in words how a table changed at its source."""
     changed = [str(change) for change in compare(_schema(before), _schema(after))]
     if before.key != after.key:
-        changed.append(f"the primary key was {_listed(before.key)} and is {_listed(after.key)}")
+        changed.append(f"the primary key was {_join_names(before.key)} and is {_join_names(after.key)}")
     return changed
 
 
@@ -84,7 +84,7 @@ def _schema(table: SourceTable) -> Schema:
     return Schema(tuple(Column(c.name, c.type) for c in table.columns if c.type is not None))
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """Return names in one line."""
     return ", ".join(names) or "none"
 
@@ -144,7 +144,7 @@ def complete(declared: DeclaredTable, answers: Sequence[Answer]) -> CompletedTab
     schema: dict[str, Column] = {}
     for table in tables:
         for column in table.columns:
-            schema.setdefault(column.name, declared_columns.get(column.name) or _typed(table, column))
+            schema.setdefault(column.name, declared_columns.get(column.name) or _typed_column(table, column))
     only_declared = [column for column in declared.columns if column.name not in schema]
     schema.update({column.name: column for column in only_declared})
     orders = dict.fromkeys((*table.names, *[c.name for c in only_declared]) for table in tables)
@@ -186,7 +186,7 @@ def _refuse_alike(table: TableName, names: Collection[str]) -> None:
         )
 
 
-def _typed(table: SourceTable, column: SourceColumn) -> Column:
+def _typed_column(table: SourceTable, column: SourceColumn) -> Column:
     """Return a column; raises ConfigError where it has no type of lakeward."""
     if column.type is None:
         raise ConfigError(
@@ -217,8 +217,8 @@ def key_differs(declared: Sequence[str], primary: Sequence[str]) -> str | None:
     """Return in words that the key of the settings is not the primary key of the source; None if it is."""
     if {*declared} == {*primary}:
         return None
-    declared_text = f"the key is {_listed(declared)}" if declared else "there is no key"
-    source_text = f"the primary key {_listed(primary)}" if primary else "no primary key"
+    declared_text = f"the key is {_join_names(declared)}" if declared else "there is no key"
+    source_text = f"the primary key {_join_names(primary)}" if primary else "no primary key"
     return f"As the settings say, {declared_text}; the catalogue has {source_text}. The settings count."
 
 

@@ -22,7 +22,8 @@ def read_settings(text: str, place: str) -> Mapping[str, Any]:
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise ConfigError(f"{place} is no TOML", found=str(error), todo="https://toml.io/en/v1.0.0") from error
+            todo = "https://toml.io/en/v1.0.0"
+            raise ConfigError(f"{place} is not valid TOML", found=str(error), todo=todo) from error
     try:
         settings: Mapping[str, Any] = json.loads(text, object_pairs_hook=_without_repeated_keys)
     except ValueError as error:

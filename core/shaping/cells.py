@@ -101,12 +101,12 @@ def _values(step: Step, row: Mapping[str, Cell], secrets: Mapping[str, bytes]) -
             item = find_column(step.before, rule.column)
             if isinstance(rule, Default):
                 return (from_text(rule.value, item.type) if row[rule.column] is None else row[rule.column],)
-            return (None if row[rule.column] is None else _changed(rule, row[rule.column], item.type, secrets),)
+            return (None if row[rule.column] is None else _apply_rule(rule, row[rule.column], item.type, secrets),)
         case _:
             raise _needs_spark(rule)
 
 
-def _changed(rule: OfColumn, value: Cell, type_: Type, secrets: Mapping[str, bytes]) -> Cell:
+def _apply_rule(rule: OfColumn, value: Cell, type_: Type, secrets: Mapping[str, bytes]) -> Cell:
     """Return the result of a rule on one column for a value that is not NULL."""
     text = to_text(value, type_)
     match rule:
@@ -116,7 +116,7 @@ def _changed(rule: OfColumn, value: Cell, type_: Type, secrets: Mapping[str, byt
             strip = {"both": text.strip, "left": text.lstrip, "right": text.rstrip}[side]
             return strip(characters)
         case Replace():
-            return compiled(rule.pattern).sub(lambda match: _substituted(rule.by, match), text)
+            return compiled(rule.pattern).sub(lambda match: _substitute(rule.by, match), text)
         case Mask(keep=keep, character=character):
             visible = text[-keep:] if 0 < keep < len(text) else ""
             return character * (len(text) - len(visible)) + visible
@@ -141,7 +141,7 @@ GROUP: Final = re.compile(r"\$([$1-9])")
 """The parts of a replacement text that have a meaning: a group, or a dollar."""
 
 
-def _substituted(by: str, match: re.Match[str]) -> str:
+def _substitute(by: str, match: re.Match[str]) -> str:
     return GROUP.sub(lambda token: "$" if token[1] == "$" else match[int(token[1])] or "", by)
 
 

@@ -124,7 +124,7 @@ class Range(OfOneColumn):
         least, most = ((None if b is None else from_text(b, item.type)) for b in (self.least, self.most))
         if least is not None and most is not None and rank(least) > rank(most):
             raise ConfigError(
-                f"nothing lies between {self.least} and {self.most}", todo="Let `min` be the lesser of the two."
+                f"no value lies between {self.least} and {self.most}", todo="Let `min` be the lesser of the two."
             )
 
 

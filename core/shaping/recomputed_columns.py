@@ -138,7 +138,7 @@ class _PlaceFinder:
 
     def __init__(self, shape: Shape, several: frozenset[str]) -> None:
         self.makers: dict[_Node, tuple[Step, Mapping[str, _Node]]] = {}
-        self.gone: dict[_Node, tuple[Step, str]] = {}
+        self.removed: dict[_Node, tuple[Step, str]] = {}
         self.steps: dict[int, RecomputeStep] = {}
         self.last: Mapping[str, _Node] = {name: (_SOURCE, name) for name in shape.source.names}
         for step in shape.steps:
@@ -154,7 +154,7 @@ class _PlaceFinder:
             reads = {name: before[name] for name in step.rule.reads(step.before)}
             self.makers.update(dict.fromkeys(results.values(), (step, reads)))
         after = {name: results.get(name, before.get(name, (_SOURCE, name))) for name in step.after.names}
-        self.gone.update({node: (step, name) for name, node in before.items() if node not in after.values()})
+        self.removed.update({node: (step, name) for name, node in before.items() if node not in after.values()})
         return after
 
     def place(self, node: _Node) -> str:
@@ -162,20 +162,20 @@ class _PlaceFinder:
         if node in self.stored:
             return self.stored[node]
         if node[0] == _SOURCE:
-            raise self._lost(node)
+            raise self._not_stored(node)
         step, reads = self.makers[node]
         if isinstance(step.rule, Hash) or (isinstance(step.rule, Cast) and step.rule.type != TEXT):
-            raise self._lost(node) if len(step.needs) == 1 else _of_last(step)
+            raise self._not_stored(node) if len(step.needs) == 1 else _of_last(step)
         if step.number not in self.steps:
             places = {name: self.place(inner) for name, inner in reads.items()}
             self.steps[step.number] = RecomputeStep(
-                step, places, tuple(_placed(step.number, c.name) for c in step.results)
+                step, places, tuple(_interim_name(step.number, c.name) for c in step.results)
             )
-        return _placed(*node)
+        return _interim_name(*node)
 
-    def _lost(self, node: _Node) -> _CannotError:
+    def _not_stored(self, node: _Node) -> _CannotError:
         """Return the error that names the rule that removes or changes a column."""
-        step, name = self.gone[node]
+        step, name = self.removed[node]
         verb = "changes" if step.after.find(name) else "takes away"
         return _CannotError(
             f"rule {step.number}, {step.rule.kind}, {verb} {name}, so that it is not known of the row that stands",
@@ -192,6 +192,6 @@ def _of_last(step: Step) -> _CannotError:
     return _CannotError(found, "Let the rule `sql` make it, with `try_cast(… AS …)`, which gives NULL then.")
 
 
-def _placed(number: int, name: str) -> str:
+def _interim_name(number: int, name: str) -> str:
     """Return a name that no table has."""
     return f"{SYSTEM_PREFIX}{number}_{name}"

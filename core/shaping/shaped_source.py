@@ -162,10 +162,10 @@ class ShapedSource(Generic[F]):
         objects = [item.object for item in batch.facts.objects]
         first_bad = [item.name for item in objects].index(breaches[0][0])
         if first_bad == 0 or selection.load_epoch is not None:
-            raise _rejected(dimension, *breaches[0])
+            raise _quality_alarm(dimension, *breaches[0])
         readable = self.read(dimension, replace(selection, objects=tuple(objects[:first_bad]), remaining=()), epoch)
         if not readable.facts.objects:
-            raise _rejected(dimension, *breaches[0])
+            raise _quality_alarm(dimension, *breaches[0])
         return readable
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
@@ -253,7 +253,7 @@ class ShapedSource(Generic[F]):
 _AGAIN: Final = "The source may write them again."
 
 
-def _rejected(dimension: Dimension, name: str, breach: str) -> AlarmRaised:
+def _quality_alarm(dimension: Dimension, name: str, breach: str) -> AlarmRaised:
     return AlarmRaised(
         "QUALITY-001",
         f"{dimension.name}: {name} is rejected whole",

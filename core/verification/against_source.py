@@ -51,14 +51,7 @@ def verify_against_source(
     name = job.dimension.name
     state = job.opened.table.state()
     reader = _reader_of(job, state)
-    source = access.database.describe(access.table)
-    if source is None:
-        raise ConfigError(
-            f"{name}: the database has no such table",
-            found=f"it is asked for {access.table}",
-            todo=f'Say what it is called there: `name` under [tables."{name}".catalogue], or `reads` where that is '
-            "its name in the feed, too; and may the user see it?",
-        )
+    source = _described_source(name, access)
     dimension = _dimension_as_stored(job.dimension, state)
     shape, spelled = _shape(access, source), access.spelled
     columns = match_columns(dimension, shape, source, spelled, is_debezium=access.is_debezium)
@@ -85,6 +78,18 @@ def verify_against_source(
     result = verify(compare, columns, passes, account.verdict, waiting)
     ledger.write(str(name), Notes(verdict=result.verdict))
     return result
+
+
+def _described_source(name: TableName, access: SourceAccess[F]) -> SourceTable:
+    """Return the table of the source as its database describes it; raises ConfigError if there is none."""
+    source = access.database.describe(access.table)
+    if source is None:
+        raise ConfigError(
+            f"{name}: the database has no table {access.table}",
+            todo=f'Set its name there as `name` under [tables."{name}".catalogue], or as `reads` if the feed has '
+            "that name as well. Check that the user of the database may see it.",
+        )
+    return source
 
 
 def _shape(access: SourceAccess[F], source: SourceTable) -> Shape:

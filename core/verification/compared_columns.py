@@ -72,7 +72,7 @@ def match_columns(
             f"{dimension.name} has no key: its rows cannot be compared one by one",
             todo=f'Name its key under [tables."{dimension.name}"], or name other tables.',
         )
-    delivered, named = _unchanged(shape), _by_name(source, dimension, spelled)
+    delivered, named = _source_columns(shape), _by_name(source, dimension, spelled)
     compared, left_out = list[ComparedColumn](), dict[str, str]()
     for column in dimension.schema:
         made_of = delivered.get(column.name) if shape.schema.find(column.name) else column.name
@@ -83,7 +83,7 @@ def match_columns(
         if source_column is None or reason is not None:
             left_out[column.name] = reason or "the source does not have it"
         else:
-            compared.append(_compared(column, source_column))
+            compared.append(_compared_column(column, source_column))
     used = {column.source.name for column in compared}
     extra = [column.name for column in source.columns if column.name not in used and column.name not in left_out]
     left_out |= dict.fromkeys(extra, "the table does not have it")
@@ -91,7 +91,7 @@ def match_columns(
     return ComparedColumns(compared, dimension.key, left_out)
 
 
-def _unchanged(shape: Shape) -> Mapping[str, str]:
+def _source_columns(shape: Shape) -> Mapping[str, str]:
     """Return the source column of each column of the table that no rule changes, by name."""
     names = {name: name for name in shape.source.names}
     for step in shape.steps:
@@ -152,7 +152,7 @@ def _read_as(type_: Type, source: SourceColumn) -> Type | None:
     return source.type if is_alike else None
 
 
-def _compared(column: Column, source: SourceColumn) -> ComparedColumn:
+def _compared_column(column: Column, source: SourceColumn) -> ComparedColumn:
     """Return how a column is compared."""
     is_padded = source.written.lower().partition("(")[0].strip() in _PADDED
     read_as = _read_as(column.type, source) or column.type

@@ -151,12 +151,12 @@ def judge(
     no change was applied to the key in between: values may come again. `patience` is in microseconds.
     """
     return [
-        _judged(difference, before.get(difference.key), comparison, patience)
+        _judge_difference(difference, before.get(difference.key), comparison, patience)
         for difference in comparison.comparison.differences
     ]
 
 
-def _judged(
+def _judge_difference(
     difference: Difference, earlier: KnownDifference | None, comparison: SourceComparison, patience: int | None
 ) -> KnownDifference:
     """Return a difference with its earlier time and a proof, if it is the same as earlier."""
@@ -183,20 +183,20 @@ def verify(
     `compare` compares the keys of these texts, or all keys for None. `has_passed` asks the table how far it is.
     """
     first = last = compare(None)
-    known = judge(last, _by_key(() if stored is None else stored.differences), waiting.patience)
+    differences = judge(last, _by_key(() if stored is None else stored.differences), waiting.patience)
     unnamed, number, patience = first.comparison.unnamed, 1, waiting.patience or 0
     until = first.at + patience
-    while (unnamed or any(item.proof is None for item in known)) and waiting.now() < until:
-        undecided = [item for item in known if item.proof is None]
+    while (unnamed or any(item.proof is None for item in differences)) and waiting.now() < until:
+        undecided = [item for item in differences if item.proof is None]
         _wait(last, has_passed, min([until, *(item.since + patience for item in undecided)]), waiting)
         # A key that was equal in one comparison counts as equal: its change came later.
         among = None if unnamed else frozenset(item.difference.key for item in undecided)
         last, number = compare(among), number + 1
-        judged = judge(last, _by_key(known), waiting.patience)
-        proven = [item for item in known if item.proof is not None and among is not None]
-        known = [*proven, *judged]
+        judged = judge(last, _by_key(differences), waiting.patience)
+        proven = [item for item in differences if item.proof is not None and among is not None]
+        differences = [*proven, *judged]
         unnamed = last.comparison.unnamed
-    verdict = _verdict(first, known, unnamed, stored)
+    verdict = _verdict(first, differences, unnamed, stored)
     return SourceVerification(
         verdict=verdict,
         first=first.comparison,

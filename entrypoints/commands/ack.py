@@ -16,7 +16,7 @@ HELP = """Acknowledge an alarm, so that its table continues.
 
 docs/reference/alarms.md explains what that means for the rows of the table.
 
-It covers only what the alarm is about now, and nothing that comes later. Name, time and reason
+It covers what the alarm names now. A later finding raises the alarm again. Name, time and reason
 are stored with the table. Nothing is applied; the next run continues.
 
 Example: [bold]lakeward ack shop.orders LEDGER-003 --reason "the files were empty"[/]

@@ -21,14 +21,14 @@ HELP = """Take over a table that another job wrote, and continue where that job 
 Stop the other job for good first. The whole table is checked before anything is written: its columns against
 those of the source, its keys (unique, not NULL), and features of its format that lakeward cannot write. Existing
 rows are kept. --from names the last file that the other job applied: the next run begins with the file after it.
-If no file was applied, use --none. Without either, the table is only checked. In a table without a key, the rows
-of a file that is applied again are there twice.
+If no file was applied, use --none. Without either, the table is only checked. In a table without a key, a file
+that is applied again adds its rows a second time.
 
 Example: [bold]lakeward adopt shop.orders --from 20261120-103100000.csv --dry-run[/]
 """
 
 Last = Annotated[str | None, typer.Option("--from", help="The last file that the other job applied.")]
-None_ = Annotated[bool, typer.Option("--none", help="No file was applied by the other job.")]
+None_ = Annotated[bool, typer.Option("--none", help="The other job applied no file.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only check, and show what would be done.")]
 
 
@@ -44,7 +44,9 @@ def adopt(
 ) -> int:
     """Check a table, or take it over."""
     if none and last is not None:
-        raise typer.BadParameter("--from names a file, and --none says that there is none: say one of them")
+        raise typer.BadParameter(
+            "--from and --none cannot be combined: give the last applied file, or --none if there is none"
+        )
     is_told = none or last is not None
     with deciding(table, None, config, debug=debug) as (name, job, _, _):
         request = request_adoption(job, last)
@@ -53,7 +55,7 @@ def adopt(
             _show(name, request, is_told=is_told)
         if is_done:
             if asks(yes=yes, as_json=as_json):
-                typer.confirm("Go on?", abort=True)
+                typer.confirm("Continue?", abort=True)
             take_over(job, request)
     return _report_result(name, request, as_json=as_json, is_told=is_told, is_done=is_done)
 
@@ -70,8 +72,8 @@ def _show(table: str, request: AdoptionRequest, *, is_told: bool) -> None:
         _list("file waits for the next run", "files wait for the next run", request.remaining)
     else:
         _list(
-            "file is there; say whether it was applied, with --from or --none",
-            "files are there; say which of them were applied, with --from or --none",
+            "file was found; say with --from or --none whether it was applied",
+            "files were found; say with --from or --none which of them were applied",
             request.remaining,
         )
     for caution in request.cautions:
@@ -100,7 +102,7 @@ def _report_result(table: str, request: AdoptionRequest, *, as_json: bool, is_to
     if is_done:
         words = "Next: `lakeward run`"
     elif is_told:
-        words = "Nothing was changed. Next: the same without --dry-run"
+        words = "Nothing was changed. Next: repeat the command without --dry-run"
     else:
         words = f"Nothing was changed. Next: `lakeward adopt {escaped(table)} --from FILE --dry-run`, or --none"
     terminal.console().print(words)

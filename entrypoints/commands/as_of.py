@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import typer
@@ -42,20 +43,23 @@ Example: [bold]lakeward as-of shop.customer 2026-11-05[/]
 _SAMPLE: Final = 20
 
 Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
-Time = Annotated[str, typer.Argument(help="The time.")]
+Time = Annotated[str, typer.Argument(help="The time at which the rows were valid.")]
 Limit = Annotated[
-    int | None, typer.Option("--limit", min=0, help="Greatest number of rows shown.", show_default=f"{_SAMPLE}")
+    int | None, typer.Option("--limit", min=0, help="Show at most this many rows.", show_default=f"{_SAMPLE}")
 ]
 To = Annotated[str | None, typer.Option("--to", help="The folder for all rows, as Parquet.")]
 Known = Annotated[
     int | None,
     typer.Option(
-        "--known", min=1, help="As known after this batch, for a history with `known`.", show_default="now"
+        "--known",
+        min=1,
+        help="The rows as known after this batch; only for a history with `known`.",
+        show_default="now",
     ),
 ]
 Sql = Annotated[
     Literal["spark", "duckdb", "trino"] | None,
-    typer.Option("--sql", help="Only print the query, as this engine takes it (Athena takes that of Trino)."),
+    typer.Option("--sql", help="Only print the query, in the SQL of this engine (`trino` for Athena)."),
 ]
 
 
@@ -74,7 +78,7 @@ def as_of_time(
     if to is not None and sql is not None:
         raise typer.BadParameter("--to writes rows, and --sql prints a query: give one of them")
     if limit is not None and (to is not None or sql is not None):
-        raise typer.BadParameter("--limit is for the rows that are shown; --to and --sql are for all")
+        raise typer.BadParameter("--limit is for the rows that are shown; it cannot be combined with --to or --sql")
     start_logging("off", debug=debug)
     folder = None if to is None else place(to)
     configured = open_settings(config)
@@ -98,13 +102,7 @@ def as_of_time(
             return _print_sample(query, reading.first(wanted, _SAMPLE if limit is None else limit), as_json=as_json)
         with replacing(folder) as fresh:
             rows = reading.write(wanted, str(fresh))
-    if as_json:
-        documents.emit("as-of", {**query, "rows": rows, "to": str(folder), "exit_code": 0})
-    else:
-        terminal.console().print(
-            plain(f"{format_count(rows, 'row')} of {name} as of {_moment(query)}: {folder}"), soft_wrap=True
-        )
-    return 0
+    return _print_written(query, rows, folder, as_json=as_json)
 
 
 def _query(job: Job[Any], history: History, at: int, known: int | None, engine: str) -> str:
@@ -128,6 +126,15 @@ def _print_query(header: Mapping[str, Any], query: str, *, as_json: bool) -> int
     else:
         for line in query.splitlines():
             terminal.console().print(plain(line), soft_wrap=True)
+    return 0
+
+
+def _print_written(header: Mapping[str, Any], rows: int, folder: Path, *, as_json: bool) -> int:
+    if as_json:
+        documents.emit("as-of", {**header, "rows": rows, "to": str(folder), "exit_code": 0})
+    else:
+        words = f"{format_count(rows, 'row')} of {header['table']} as of {_moment(header)}: {folder}"
+        terminal.console().print(plain(words), soft_wrap=True)
     return 0
 
 

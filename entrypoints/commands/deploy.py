@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 import typer
 
+from lakeward.adapters.aws.s3.access import is_url
 from lakeward.core.errors import ConfigError
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.settings.configuration import load
@@ -32,8 +33,8 @@ Example: [bold]lakeward deploy render --platform glue --package build/job --to b
 TEMPLATE: Final = "template.json"
 _POLL: Final = 60
 _UNMEASURED: Final = (
-    "The alarms on lag, held keys and failures will see nothing: runs write no metrics. "
-    'Say `format = "cloudwatch"` under [metrics].'
+    "The alarms on lag, held keys and failures will never be raised: runs write no metrics. "
+    'Set `format = "cloudwatch"` under [metrics].'
 )
 
 Platform = Annotated[Literal["glue", "emr-serverless"], typer.Option("--platform", help="Where the jobs run.")]
@@ -89,31 +90,45 @@ def render(
     from lakeward.entrypoints.deployment.template import template, text_of  # noqa: PLC0415
 
     start_logging("off", debug=debug)
-    if to == "-" and as_json:
-        raise ConfigError(
-            "--to - and --json both write to standard output",
-            found="a template, and a document about its files",
-            todo="Leave --json out for the template, or name a folder with --to.",
-        )
+    _check_place(to, package, as_json=as_json)
     pipeline = read_pipeline(load(settings), settings)
     packaged = read_package(package, platform)
     side = dms or ("make" if pipeline.source_kind == "dms" else "none")
-    made = template(pipeline, packaged, side, poll)
+    content = template(pipeline, packaged, side, poll)
     if pipeline.unmeasured:
         terminal.console(stderr=True).print(plain(_UNMEASURED), soft_wrap=True)
     if to == "-":
-        sys.stdout.write(text_of(made))
+        sys.stdout.write(text_of(content))
         return 0
-    archive = name_of_archive()
-    _write(Path(to), archive, text_of(made))
+    folder, archive = Path(to), name_of_archive()
+    _write(folder, archive, text_of(content))
     if as_json:
-        files = {"template": str(Path(to) / TEMPLATE), "functions": str(Path(to) / archive)}
+        files = {"template": str(folder / TEMPLATE), "functions": str(folder / archive)}
         warnings = [_UNMEASURED] if pipeline.unmeasured else []
-        content = {"platform": platform, "dms": side, **files, "warnings": warnings, "exit_code": 0}
-        documents.emit("deploy render", content)
-        return 0
-    _report(Path(to), archive, made)
+        document = {"platform": platform, "dms": side, **files, "warnings": warnings, "exit_code": 0}
+        documents.emit("deploy render", document)
+    else:
+        _report(folder, archive, content)
     return 0
+
+
+def _check_place(to: str, package: str, *, as_json: bool) -> None:
+    """Raise ConfigError for a place that the template cannot be written to."""
+    if to == "-" and as_json:
+        raise ConfigError(
+            "--to - and --json both write to standard output",
+            found="--to - prints the template, --json a document about its files",
+            todo="Leave --json out for the template, or name a folder with --to.",
+        )
+    if to == "-" or is_url(package):
+        return
+    package_folder = Path(package).resolve()
+    if Path(to).resolve().is_relative_to(package_folder):
+        raise ConfigError(
+            "--to names the folder of the package, or a folder in it",
+            found=f"the package is in {package_folder}",
+            todo="Name another folder with --to: `lakeward package` refuses a folder that has other files.",
+        )
 
 
 def _write(folder: Path, archive: str, text: str) -> None:
@@ -138,9 +153,9 @@ def _report(folder: Path, archive: str, content: Mapping[str, Any]) -> None:
         plain(f"{folder / archive}: upload it to the folder of the package before you create the stack."),
         soft_wrap=True,
     )
-    needed = [name for name, parameter in content["Parameters"].items() if "Default" not in parameter]
-    if needed:
-        out.print(plain(f"Parameters that must be given: {', '.join(needed)}"), soft_wrap=True)
+    required_parameters = [name for name, parameter in content["Parameters"].items() if "Default" not in parameter]
+    if required_parameters:
+        out.print(plain(f"Parameters that must be given: {', '.join(required_parameters)}"), soft_wrap=True)
 
 
 def add_to(app: typer.Typer) -> None:

@@ -78,23 +78,25 @@ def _story(container: Any, name: TableName, texts: list[str]) -> Story:
 def _read_story(target: Any, dimension: Dimension, texts: list[str], state: TableState) -> Story:
     name = dimension.name
     if state.schema is None:
-        raise ConfigError(f"{name}: nothing was applied yet, so no key is known", todo="`lakeward run` applies it.")
-    called = old_names(state.schema, dimension.policies.renames)
-    key = tuple(called.get(name, name) for name in dimension.key)
+        todo = "Run `lakeward run`, which applies the files that wait."
+        raise ConfigError(f"{name}: nothing was applied yet, so no key is known", todo=todo)
+    former_names = old_names(state.schema, dimension.policies.renames)
+    key = tuple(former_names.get(name, name) for name in dimension.key)
     dimension = replace(dimension, schema=state.schema, key=key)
-    known = target.key_state(dimension, read_key(dimension, texts))
-    if not known.has_content:
+    key_state = target.key_state(dimension, read_key(dimension, texts))
+    if not key_state.has_content:
         raise ConfigError(
-            f"{name}: the key {key_words(known.key)} is unknown",
+            f"{name}: the key {key_words(key_state.key)} is unknown",
             found="no row has it, and neither the change log nor the quarantine has an event of it",
-            todo="It may be in files that wait (`lakeward plan`). Deletes are remembered for a limited time.",
+            todo="It may be in files that are not applied yet (`lakeward plan`). Deletes are remembered for a "
+            "limited time.",
         )
-    return Story(dimension, known, explain(dimension, known))
+    return Story(dimension, key_state, explain(dimension, key_state))
 
 
 def _show(story: Story) -> None:
-    named = ("event", "operation", "position", "batch", "from", "what it did")
-    table = terminal.grid(*named, right=("event", "batch"))
+    headers = ("event", "operation", "position", "batch", "from", "what it did")
+    table = terminal.grid(*headers, right=("event", "batch"))
     before = story.before()
     if before is not None:
         table.add_row("–", "", "before", "", "", plain(before))
@@ -113,11 +115,11 @@ def _show(story: Story) -> None:
 
 
 def _document(story: Story) -> Mapping[str, Any]:
-    known, progress = story.known, story.known.progress
-    base = known.base
+    key_state, progress = story.key_state, story.key_state.progress
+    base = key_state.base
     return {
         "table": str(story.dimension.name),
-        "key": [documents.cell(part) for part in known.key],
+        "key": [documents.cell(part) for part in key_state.key],
         "before": {"is_known": base is not None, "row": None if base is None else _row(story, base.row)},
         "events": [_event(story, count, step) for count, step in enumerate(story.steps, 1)],
         "stored": _stored_row(story),
@@ -131,7 +133,7 @@ def _document(story: Story) -> Mapping[str, Any]:
 
 def _stored_row(story: Story) -> Mapping[str, Any] | None:
     """Return the stored row; with soft deletes it has the field `deleted`."""
-    stored = story.known.stored or story.known.deleted_row
+    stored = story.key_state.stored or story.key_state.deleted_row
     if stored is None:
         return None
     deletion = {"deleted": stored.row.deleted} if story.dimension.is_soft else {}
@@ -143,14 +145,14 @@ def _row(story: Story, row: Row | None) -> Mapping[str, Any] | None:
 
 
 def _place(story: Story, position: Any) -> Mapping[str, Any]:
-    return {"position": position, "object": story.known.objects.get(position.object), "row": position.row}
+    return {"position": position, "object": story.key_state.objects.get(position.object), "row": position.row}
 
 
 def _visibility(story: Story) -> Mapping[str, Any] | None:
     batch = story.visible_with
     if batch is None:
         return None
-    commit = story.known.commits.get(batch)
+    commit = story.key_state.commits.get(batch)
     return {
         "batch": batch,
         "since": None if commit is None else documents.time(commit.at),

@@ -105,21 +105,21 @@ def init(
 
 
 def _catalogue(
-    asked: str | None, *, database: str | None, user: str | None, password: str | None
+    catalogue: str | None, *, database: str | None, user: str | None, password: str | None
 ) -> dict[str, str | Mapping[str, str]]:
     """Return the keys of [catalogue] for the options; none without --catalogue."""
-    is_jdbc = asked is not None and asked.startswith("jdbc:")
+    is_jdbc = catalogue is not None and catalogue.startswith("jdbc:")
     if not is_jdbc and (user or password):
         raise ConfigError(
             "--user and --password are for a database, and --catalogue names none",
             todo="Name it by its URL, as --catalogue jdbc:postgresql://db.example.org:5432/shop.",
         )
-    if asked is None:
+    if catalogue is None:
         return {}
     place = None if password is None else SecretName.read(password)
     keys = {
         "kind": "jdbc" if is_jdbc else "file",
-        "url" if is_jdbc else "path": asked,
+        "url" if is_jdbc else "path": catalogue,
         "database": database,
         "user": user,
         "password": None if place is None else {place.kind: place.name},
@@ -144,12 +144,12 @@ def _proposed_catalogue(
 
 
 def _no_spark() -> None:
-    raise ConfigError("init starts no Spark")
+    raise ConfigError("`lakeward init` does not start Spark")
 
 
 def _exists(config: Path) -> ConfigError:
     return ConfigError(
-        f"{config} is there already", todo="Nothing was changed. Name another file with --config, or move it away."
+        f"{config} exists already", todo="Nothing was changed. Name another file with --config, or move it away."
     )
 
 
@@ -161,7 +161,7 @@ def _proposal(folder: str, probes: Sequence[SourceProbe]) -> Proposal:
             f"{folder} has no files of a source that is installed",
             found="looked for <schema>/<table>/LOAD00000001.csv, 20141029-113401000.csv and the like, as AWS DMS "
             "writes them, and for CSV, JSON lines or Parquet in <schema>/<table>/ or <table>/",
-            todo="Name the folder that has the folders of the tables. docs/reference/dms-layouts.md and "
+            todo="Name the folder that contains the folders of the tables. docs/reference/dms-layouts.md and "
             "docs/reference/plain-files.md have other layouts.",
         )
     return max(proposals, key=lambda proposal: (proposal.is_named, len(proposal.tables)))
@@ -176,10 +176,10 @@ def _show(proposal: Proposal, tables: Mapping[TableName, SourceTable], folder: s
     out.print(f"Found {format_count(len(proposal.tables), 'table')} in {escaped(folder)} ({proposal.kind}).")
     grid = terminal.grid("table", "key", "columns", "how it was found", right=("columns",))
     for table in proposal.tables:
-        known = tables.get(table.name)
-        key = known.key if known is not None else table.key
-        columns = len(known.columns) if known is not None else len(table.columns)
-        how = table.evidence + (" · catalogue" if known is not None else "")
+        source_table = tables.get(table.name)
+        key = source_table.key if source_table is not None else table.key
+        columns = len(source_table.columns) if source_table is not None else len(table.columns)
+        how = table.evidence + (" · catalogue" if source_table is not None else "")
         grid.add_row(escaped(str(table.name)), escaped(", ".join(key)) or "?", f"{columns:,}", escaped(how))
     out.print(grid)
     todo = sum(len(values_to_confirm(table, tables.get(table.name))) for table in proposal.tables) + len(

@@ -74,10 +74,10 @@ def fetch_jars(
     needs: Needs = None, archive: MakesArchive = True, as_json: AsJson = False, debug: Debug = False
 ) -> int:
     """Fetch jars, and write the archive of Java's classes if it does not exist."""
-    known = sorted({jar.needed_by for jar in locked()})
+    names = sorted({jar.needed_by for jar in locked()})
     for need in needs or ():
-        if need not in known:
-            raise ConfigError(f"no jar is needed by {need!r}", found="known are " + ", ".join(known))
+        if need not in names:
+            raise ConfigError(f"no jar is needed by {need!r}", found="jars are needed by " + ", ".join(names))
     jars = locked(needs) if needs else locked()
     for jar in jars:
         fetch(jar, terminal.Download(jar.file, jar.size))
@@ -91,7 +91,7 @@ def fetch_jars(
         documents.emit("jars fetch", {**_document(jars), **_document_of(file), **why, "exit_code": 0})
     elif failed is not None:
         out = terminal.console()
-        out.print(f"The archive of Java's classes failed, so runs start more slowly: {escaped(failed.what)}.")
+        out.print(f"The archive of Java's classes was not written: {escaped(failed.what)}. Runs start more slowly.")
         out.print("Next: `lakeward jars archive`")
     elif file is not None:
         _show(file)
@@ -124,7 +124,8 @@ def _document_of(file: Path | None) -> dict[str, Any]:
 
 def _show(file: Path) -> None:
     size = f"{file.stat().st_size / 1e6:.0f} MB"
-    terminal.console().print(f"{escaped(str(file))} has Java's classes, {size}. It may be removed at any time.")
+    words = f"The archive of Java's classes is {escaped(str(file))} ({size}). It may be deleted at any time."
+    terminal.console().print(words)
 
 
 def _try_archive() -> tuple[Path | None, LakewardError | None]:

@@ -49,7 +49,7 @@ Table = Annotated[str, typer.Argument(help="The table, as schema.table.")]
 States = Annotated[
     list[ObjectState] | None, typer.Option("--state", help="Only files in this state.", show_default="all")
 ]
-Limit = Annotated[int, typer.Option("--limit", min=1, help="Greatest number of files shown, the last ones.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, help="Show at most this many files, the last ones.")]
 
 
 def list_objects(

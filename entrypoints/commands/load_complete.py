@@ -11,7 +11,7 @@ from lakeward.entrypoints.startup.context import DEFAULT_FILE, AsJson, Config, D
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import escaped
 
-HELP = """Declare that the full load a table waits for is complete: the files that are there now are all of it.
+HELP = """Declare that the full load a table waits for is complete: the files that are there now are the whole load.
 
 Use it after the end of the DMS task, for example in a script. If the next run finds other files,
 the table keeps waiting.

@@ -42,7 +42,7 @@ Spark unpacks the environment on each machine, so nothing is installed there. `j
 Example: [bold]lakeward package emr --release emr-spark-8.1.0 --arch aarch64 --to build/job[/]
 """
 
-To = Annotated[str, typer.Option("--to", help="A folder, which then holds the package alone; or s3://bucket/prefix.")]
+To = Annotated[str, typer.Option("--to", help="A folder without other files, or s3://bucket/prefix.")]
 ReleaseName = Annotated[
     str | None,
     typer.Option(
@@ -66,7 +66,8 @@ Settings = Annotated[
     typer.Option("--settings", help="The URL of the settings file, which is put into the arguments of the job."),
 ]
 Boto3 = Annotated[
-    bool, typer.Option("--with-boto3", help="Include boto3: that of Glue may be older than the 1.35 needed.")
+    bool,
+    typer.Option("--with-boto3", help="Include boto3: the one of Glue may be older than 1.35, which is needed."),
 ]
 Arch = Annotated[Literal["x86_64", "aarch64"], typer.Option("--arch", help="The machines that it runs on.")]
 

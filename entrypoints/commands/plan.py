@@ -194,18 +194,18 @@ def _show(job: Job[Any], prepared: PreparedBatch[Any] | None, kind: str) -> None
     if merge.appends:
         out.print(f"   It has no key: {_BY_IMAGE if is_bag else _ADDED_ONCE}.")
     if merge.dimension.is_soft:
-        out.print(f"   A row that is deleted keeps its last values, with {DELETED} true.")
+        out.print(f"   A deleted row keeps its last values, with {DELETED} true.")
     _show_rows(out, prepared)
     for change in merge.evolution.changes:
         out.print(f"   [yellow]schema:[/] {escaped(str(change))}: the table follows")
     for change in merge.evolution.quarantined_changes:
-        out.print(f"   [yellow]schema:[/] {escaped(str(change))}: rows that show it go into quarantine")
+        out.print(f"   [yellow]schema:[/] {escaped(str(change))}: rows that have it go into quarantine")
     for warning in warnings(prepared):
         out.print(f"   [yellow]⚠[/] {escaped(warning)}")
 
 
 _ADDED_ONCE: Final = "each row is added once and never changed; updates and deletes are quarantined"
-_BY_IMAGE: Final = "each update or delete takes away one row that is equal to what its row was before"
+_BY_IMAGE: Final = "each update or delete removes one row that equals its before image"
 """What becomes of the rows of a table without a key."""
 
 
@@ -255,19 +255,19 @@ def warnings(prepared: PreparedBatch[Any]) -> list[str]:
             "ones have NULL."
         )
     if evolution.ignored:
-        sentences.append(f"Not taken, as `schema.add` says: {', '.join(evolution.ignored)}")
+        sentences.append(f"Ignored, as `schema.add` says: {', '.join(evolution.ignored)}")
     for change, policy in evolution.differences:
         if change.kind is Kind.NARROW and policy is Policy.EVOLVE:
             sentences.append(f"{change}: the table keeps its own type.")
     if selection.late:
         names = ", ".join(selection.late[:3]) + (" …" if len(selection.late) > 3 else "")
         files = format_count(len(selection.late), "file comes", "files come")
-        sentences.append(f"{files} late, behind one that is applied already: {names}")
+        sentences.append(f"{files} late, after a later file was applied: {names}")
     if counts.insert_on_existing or counts.update_on_missing:
         sentences.append(
-            f"{format_count(counts.insert_on_existing, 'insert')} of a row that exists, "
+            f"{format_count(counts.insert_on_existing, 'insert')} of rows that exist already, "
             f"{format_count(counts.update_on_missing, 'update')} "
-            "of one that does not: files may be missing."
+            "of rows that do not exist: files may be missing."
         )
     sentences += [f"{alarm.what}: {alarm.found} ({alarm.code})" for alarm in _alarms(prepared)]
     sentences += terminal.quality_words(prepared.plan.facts.warnings)
@@ -322,7 +322,7 @@ def _document(job: Job[Any], prepared: PreparedBatch[Any] | None, cautions: Sequ
             {**documents.schema_change(change), "policy": policy.value}
             for change, policy in merge.evolution.differences
         ],
-        "files": [found.object.name for found in merge.facts.objects],
+        "files": [item.object.name for item in merge.facts.objects],
         "files_left": prepared.selection.files_left,
         "bytes_left": prepared.selection.bytes_left,
         "others": list(prepared.selection.unrelated_files),
@@ -335,7 +335,7 @@ def _document(job: Job[Any], prepared: PreparedBatch[Any] | None, cautions: Sequ
         "held": prepared.resolved.held,
         "way": prepared.resolved.way,
         "held_before": prepared.held_before,
-        "alarms": [documents.alarm(found) for found in _alarms(prepared)],
+        "alarms": [documents.alarm(alarm) for alarm in _alarms(prepared)],
         "quality_warnings": dict(merge.facts.warnings),
         "other_tables": documents.other_tables(merge.facts.others),
         "warnings": [*cautions, *warnings(prepared)],

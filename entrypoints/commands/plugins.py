@@ -35,25 +35,25 @@ Example: [bold]lakeward plugins[/]
 
 NEW = """Write the project of a new plugin: a source, a table format or a queue.
 
-It can be installed at once, and has a test that holds it to the laws of the conformance kit. They are
-red until its methods, which say what belongs there, are written. Nothing is ever overwritten.
+The project can be installed at once. Its test checks the laws of the conformance kit, and fails until the methods
+are written; each method says what it must do. No file is overwritten.
 
 Example: [bold]lakeward plugins new table parquet_manifest[/]
 """
 
-TRACE = """Run, and show which plugin answered each call of a hook, about what, and how long it took.
+TRACE = """Run, and show each call of a hook: which plugin answered, for what, and how long it took.
 
-It is a run like that of [bold]lakeward run --once[/]: what waits is applied. Of what a hook is given
-no row and no secret is shown.
+This is a run like [bold]lakeward run --once[/]: waiting changes are applied. Rows and secrets that a hook
+receives are not shown.
 
 Example: [bold]lakeward plugins trace shop.orders[/]
 """
 
-Kind = Annotated[Literal["source", "table", "queue"], typer.Argument(help="What it is.")]
-Name = Annotated[str, typer.Argument(help="What settings will call it, as parquet_manifest.")]
+Kind = Annotated[Literal["source", "table", "queue"], typer.Argument(help="The kind of plugin.")]
+Name = Annotated[str, typer.Argument(help="The name of the plugin in settings, such as parquet_manifest.")]
 To = Annotated[
     Path | None,
-    typer.Option("--to", help="The folder of the project, which is made.", show_default="lakeward-NAME"),
+    typer.Option("--to", help="The folder to create for the project.", show_default="lakeward-NAME"),
 ]
 
 
@@ -85,12 +85,12 @@ def new(kind: Kind, name: Name, to: To = None, as_json: AsJson = False, debug: D
     scaffold.write(project, folder)
     files = [*project.content()]
     if as_json:
-        written = {"folder": str(folder), "name": project.name, "module": project.module, "files": files}
-        documents.emit("plugins new", {**written, "exit_code": 0})
+        content = {"folder": str(folder), "name": project.name, "module": project.module, "files": files}
+        documents.emit("plugins new", {**content, "exit_code": 0})
         return 0
     out = terminal.console()
     out.print(f"Wrote {escaped(str(folder))}: {', '.join(files)}.")
-    out.print("Its laws are red until its methods are written; each says what belongs there.")
+    out.print("Its test fails until its methods are written; each method says what it must do.")
     out.print(f"Next: cd {escaped(shlex.quote(str(folder)))} && pip install -e '.\\[test]' && pytest")
     return 0
 

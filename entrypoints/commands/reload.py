@@ -50,7 +50,7 @@ def reload(
         planned = plan_reload(job, by=operator, reason=reason, at=at, first=first)
         if asks(yes=yes, as_json=as_json):
             _show(name, planned)
-            typer.confirm("Go on?", abort=True)
+            typer.confirm("Continue?", abort=True)
         awaited = record_decision(job, planned.request)
     if not as_json:
         _show(name, planned)

@@ -46,7 +46,7 @@ def rollback(
             _show(name, preview)
         if not dry_run:
             if asks(yes=yes, as_json=as_json):
-                typer.confirm("Go on?", abort=True)
+                typer.confirm("Continue?", abort=True)
             roll_back(job, preview)
     return _report_result(name, preview, as_json=as_json, is_done=not dry_run)
 
@@ -61,8 +61,8 @@ def _list_versions(table: str, versions: Sequence[Version], *, as_json: bool) ->
     if not versions:
         out.print(f"{escaped(table)} has no earlier commit that it can be returned to.")
         return 0
-    named = ("commit", "batch", "committed", "rows", "held", "last file")
-    grid = terminal.grid(*named, right=("batch", "rows", "held"))
+    headers = ("commit", "batch", "committed", "rows", "held", "last file")
+    grid = terminal.grid(*headers, right=("batch", "rows", "held"))
     for version in versions:
         progress = version.progress
         grid.add_row(
@@ -108,7 +108,7 @@ def _show(table: str, preview: RollbackPreview) -> None:
         decision = (
             f"acknowledgement of {word.code}" if isinstance(word, Acknowledgement) else type(word).__name__.lower()
         )
-        out.print(f"   forgotten: {decision}, by {escaped(word.by)}")
+        out.print(f"   undone: {decision}, by {escaped(word.by)}")
 
 
 def _report_result(table: str, preview: RollbackPreview, *, as_json: bool, is_done: bool) -> int:
@@ -123,8 +123,8 @@ def _report_result(table: str, preview: RollbackPreview, *, as_json: bool, is_do
         }
         documents.emit("rollback", {"table": table, **content, "exit_code": 0})
         return 0
-    next_step = "Next: `lakeward run`" if is_done else "Nothing was changed. Next: the same without --dry-run"
-    terminal.console().print(next_step)
+    unchanged = "Nothing was changed. Next: repeat the command without --dry-run"
+    terminal.console().print("Next: `lakeward run`" if is_done else unchanged)
     return 0
 
 

@@ -20,8 +20,13 @@ from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.container import remake
 from lakeward.entrypoints.runtime.follower import follow_pipeline
 from lakeward.entrypoints.runtime.join_run import JoinRun, JoinScheduler, TableSelection, select_tables
-from lakeward.entrypoints.runtime.locks.pipeline_lock import locked
-from lakeward.entrypoints.runtime.locks.writer_lease import exclusive_container, follower_lease, pipeline_lease
+from lakeward.entrypoints.runtime.locks.pipeline_lock import Lock, locked
+from lakeward.entrypoints.runtime.locks.writer_lease import (
+    WriterLease,
+    exclusive_container,
+    follower_lease,
+    pipeline_lease,
+)
 from lakeward.entrypoints.runtime.pipeline_run import run_tables, worker_pool
 from lakeward.entrypoints.runtime.reporting.metrics import measure_run
 from lakeward.entrypoints.runtime.reporting.notifications import RunNotifications, notify_about_run
@@ -73,7 +78,9 @@ Once = Annotated[
 Minutes = Annotated[
     float | None,
     typer.Option(
-        "--max-minutes", min=0.0, help="With --follow: end after so many minutes, when the current commit is done."
+        "--max-minutes",
+        min=0.0,
+        help="With --follow: end after this many minutes, when the current commit is done.",
     ),
 ]
 
@@ -103,7 +110,9 @@ def run(
     if once and max_minutes is not None:
         raise typer.BadParameter("--max-minutes is for --follow: a run that does not follow ends by itself.")
     if once and metrics is not None:
-        raise typer.BadParameter("--metrics is for --follow: a run that does not follow ends before it is read.")
+        raise typer.BadParameter(
+            "--metrics is for --follow: a run that does not follow ends before its metrics are read."
+        )
     run_id = start_logging(log, debug=debug, reports=once and not as_json)
     configured = open_settings(config, asks=True)
     wanted = select_tables(configured, tables or ())
@@ -238,7 +247,7 @@ def _follow(
         ),
         locked(configured.state) as lock,
         container_of(configured) as container,
-        follower_lease(container) as follows,
+        follower_lease(container) as follower,
         pipeline_lease(container) as writer_lease,
         measure_run(container, port) as figures,
         notify_about_run(container) as notifications,
@@ -251,15 +260,7 @@ def _follow(
                 for words in cautions:
                     log.warning("caution", table=str(table), what=words)
 
-        def idle(seconds: float) -> bool:
-            def lend() -> bool:
-                return lock.lend(stop.pause, seconds, lambda: stop.is_asked)
-
-            if writer_lease is None or follows is None:
-                return lend()
-            follows.check()
-            return writer_lease.lend(lend, stop.pause, lambda: stop.is_asked)
-
+        idle = partial(_lend, lock, writer_lease, follower, stop)
         with worker_pool(container) as pool:
             watch = _watch(container, place, stop)
             observers = (watch, begin, notifications.review, figures.measure)
@@ -271,6 +272,23 @@ def _follow(
             return PipelineOutcome(
                 outcome.container.configured(), outcome.runs, outcome.joined, findings, follows=True
             )
+
+
+def _lend(
+    lock: Lock, writer_lease: WriterLease | None, follower: WriterLease | None, stop: Stop, seconds: float
+) -> bool:
+    """Lend the lock and the lease to other processes for some seconds; return True if one may have written.
+
+    Raises LockedError if this process has lost the lease of the follower.
+    """
+
+    def lend_lock() -> bool:
+        return lock.lend(stop.pause, seconds, lambda: stop.is_asked)
+
+    if writer_lease is None or follower is None:
+        return lend_lock()
+    follower.check()
+    return writer_lease.lend(lend_lock, stop.pause, lambda: stop.is_asked)
 
 
 def _watch(container: Any, place: str, stop: Stop) -> SettingsWatch | None:

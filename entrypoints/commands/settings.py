@@ -109,12 +109,12 @@ def show(
 
 def _unknown_table(wanted: TableName, merged: MergedSettings) -> ConfigError:
     tables = merged.content.get("tables", {})
-    named = tables if isinstance(tables, Mapping) else ()
-    known = [str(name_of_entry(name)) for name in named if not is_pattern(name)]
+    entries = tables if isinstance(tables, Mapping) else ()
+    names = [str(name_of_entry(name)) for name in entries if not is_pattern(name)]
     return ConfigError(
         f"{wanted} is not configured",
-        found="the tables are " + (", ".join(known) or "none"),
-        todo=nearest(str(wanted), known),
+        found="the tables are " + (", ".join(names) or "none"),
+        todo=nearest(str(wanted), names),
     )
 
 
@@ -129,8 +129,8 @@ def _table_values(merged: MergedSettings, wanted: TableName, kinds: Collection[s
     tables, defaults = merged.content.get("tables", {}), merged.content.get("defaults", {})
     if not (isinstance(tables, Mapping) and isinstance(defaults, Mapping)):
         return
-    named = [name for name in tables if not is_pattern(name)]
-    own = next((name for name in named if plain(name_of_entry(name)) == plain(wanted)), None)
+    names = [name for name in tables if not is_pattern(name)]
+    own = next((name for name in names if plain(name_of_entry(name)) == plain(wanted)), None)
     patterns = [name for name in tables if is_pattern(name) and takes(name, wanted)]
     if own is None and not patterns:
         return
@@ -164,8 +164,8 @@ def _toml(path: Sequence[str]) -> str:
     """Write a path as TOML writes a key."""
     bare = (part.replace("_", "").replace("-", "") for part in path)
     return ".".join(
-        part if known.isascii() and known.isalnum() else json.dumps(part, ensure_ascii=False)
-        for part, known in zip(path, bare, strict=True)
+        part if letters.isascii() and letters.isalnum() else json.dumps(part, ensure_ascii=False)
+        for part, letters in zip(path, bare, strict=True)
     )
 
 
@@ -251,8 +251,8 @@ def _places(configured: Configuration, name: TableName) -> Sequence[str]:
     merged = configured.merged
     tables = merged.content.get("tables", {})
     own = [text for text in tables if not is_pattern(text) and plain(name_of_entry(text)) == plain(name)]
-    named = own or [text for text in tables if is_pattern(text) and takes(text, name)]
-    return [*dict.fromkeys(place for text in named for place in merged.places_of(text))]
+    entries = own or [text for text in tables if is_pattern(text) and takes(text, name)]
+    return [*dict.fromkeys(place for text in entries for place in merged.places_of(text))]
 
 
 def add_to(app: typer.Typer) -> None:

@@ -90,12 +90,12 @@ def status(
     configured = open_settings(config)
     if schema:
         return _schema(configured, tables or (), as_json=as_json)
-    found = read_status(configured, tables or ())
+    result = read_status(configured, tables or ())
     if as_json:
-        documents.emit("status", found.document)
+        documents.emit("status", result.document)
     else:
-        found.show(configured.settings.target["kind"], is_chosen=bool(tables))
-    return found.code
+        result.show(configured.settings.target["kind"], is_chosen=bool(tables))
+    return result.code
 
 
 def read_status(configured: Configuration, tables: Sequence[str] = ()) -> Status:
@@ -227,8 +227,8 @@ def _read(
         raised = _alarms_of(str(name), state.progress, now, account.acknowledged)
         every, has_failed = (*account.alarms, *raised), account.failure is not None or bool(account.alarms)
         waiting = backlog.waiting(configured.source_names[name], str(name))
-        known = (account.awaited, account.failure, has_failed, waiting, account.verdict)
-        statuses.append(_TableStatus(name, state, every, *known))
+        account_facts = (account.awaited, account.failure, has_failed, waiting, account.verdict)
+        statuses.append(_TableStatus(name, state, every, *account_facts))
     return statuses, failed
 
 
@@ -245,12 +245,12 @@ class _Backlog:
         if self.port is None or self.warnings:
             return None
         try:
-            return self.port.count_waiting(table, [item.name for item in self._applied(name)])
+            return self.port.count_waiting(table, [item.name for item in self._applied_objects(name)])
         except LakewardError as error:
             self.warnings.append(f"The number of waiting messages is unknown: {error.what}.")
             return None
 
-    def _applied(self, name: str) -> Sequence[SourceObject]:
+    def _applied_objects(self, name: str) -> Sequence[SourceObject]:
         records = self.ledger.objects(name, ObjectState.APPLIED, ObjectState.ARCHIVED)
         return [record.object for record in records]
 
@@ -260,7 +260,7 @@ class _Backlog:
             return None
         try:
             return self.port.consistent_as_of(
-                [(configured.source_names[name], self._applied(str(name))) for name in names]
+                [(configured.source_names[name], self._applied_objects(str(name))) for name in names]
             )
         except LakewardError as error:
             self.warnings.append(f"The time up to which tables are consistent is unknown: {error.what}.")
@@ -300,8 +300,8 @@ def _schema(configured: Configuration, tables: Sequence[str], *, as_json: bool) 
 def _show(statuses: Iterable[_TableStatus], kind: str, *, has_backlog: bool) -> None:
     right = ("waiting", "lag", "rows", "held", "batch")
     more = ("waiting",) if has_backlog else ()
-    named = ("table", "format", "position", *more, "lag", "rows", "held", "batch", "last commit", "")
-    table = terminal.grid(*named, right=right)
+    headers = ("table", "format", "position", *more, "lag", "rows", "held", "batch", "last commit", "")
+    table = terminal.grid(*headers, right=right)
     for status in statuses:
         waiting = ("–" if status.waiting is None else f"{status.waiting:,}",) if has_backlog else ()
         name, state, progress = status.name, status.state, status.state.progress

@@ -34,31 +34,31 @@ from lakeward.entrypoints.views import documents, source_comparison, terminal
 from lakeward.entrypoints.views.quarantine_entries import parts_of, words_of
 from lakeward.entrypoints.views.safe_text import escaped
 
-HELP = """Look at tables whole, as they are now, whoever has written to them; no table is changed.
+HELP = """Check all rows of tables as they are now, whichever program wrote them. No table is changed.
 
---history holds all versions of each key against the rules of a history: at most one is current, none overlap, none
-is empty, no two that meet are equal. Each batch is checked by them before its commit, but of the keys that it
-touches alone. Without the name of a table it is all that keep a history.
+--history checks the versions of each key by the rules of a history: at most one is current, no two overlap, none is
+empty, and no two adjacent ones are equal. A run checks these rules before each commit, but only for the keys of its
+batch. Without a table name, all histories are checked.
 
---against source compares the rows with those of the database of the source, which goes on meanwhile: counts and
-hashes by range of the key, and the keys of ranges that differ. A key counts as different once two comparisons found
-the same, and its change cannot be on its way any more: docs/how-to/verify.md.
+--against source compares the rows with those of the database of the source, which may change meanwhile: counts and
+hashes by range of the key, and the keys of ranges that differ. A key counts as different only if two comparisons
+found the same difference and its change can no longer be in transit: docs/how-to/verify.md.
 
 Example: [bold]lakeward verify shop.customer --against source --wait 10m[/]
 """
 
-History = Annotated[bool, typer.Option("--history", help="Hold the versions of histories against their rules.")]
+History = Annotated[bool, typer.Option("--history", help="Check the versions of histories by their rules.")]
 Against = Annotated[
     Literal["source"] | None, typer.Option("--against", help="Compare tables with the database of their source.")
 ]
-Keys = Annotated[bool, typer.Option("--keys", help="Name all keys that differ, not the first of each kind.")]
+Keys = Annotated[bool, typer.Option("--keys", help="List all keys that differ, not only the first of each kind.")]
 Wait = Annotated[
     str | None,
     typer.Option(
         "--wait",
         metavar="DURATION",
-        help="How long a change may take from the source into the table, as 10m: where keys differ, compare again "
-        "once the table has passed the first comparison, or so much later.",
+        help="The longest time that a change takes from the source into the table, such as 10m. If keys differ, "
+        "they are compared again once the table has passed the first comparison, or after this time.",
     ),
 ]
 
@@ -79,7 +79,7 @@ def verify(
     if history is (against is not None):
         raise typer.BadParameter("give either --history or --against source")
     if against is None and (keys or wait is not None):
-        raise typer.BadParameter("--keys and --wait go with --against source")
+        raise typer.BadParameter("--keys and --wait are for --against source")
     if wait is not None and not DURATION.fullmatch(wait):
         raise typer.BadParameter('--wait must be a duration such as "10m" or "2h"')
     start_logging("off", debug=debug)
@@ -123,8 +123,8 @@ def _verify_source(
         documents.emit("verify", {"tables": listed, "exit_code": code})
         return code
     source_comparison.show(compared, with_keys=with_keys)
-    for _, lost in failed:
-        terminal.print_error(lost)
+    for _, table_error in failed:
+        terminal.print_error(table_error)
     return code
 
 
@@ -169,7 +169,7 @@ def _choose_histories(configured: Configuration, wanted: Sequence[str]) -> Seque
     if not histories:
         raise ConfigError(
             f"{configured.file}: no table keeps a history",
-            todo='A table with `mode = "history"` does (docs/explanation/history.md).',
+            todo='Set `mode = "history"` for a table (docs/explanation/history.md).',
         )
     return histories
 

@@ -100,10 +100,10 @@ def _run_twice(out: Console, folder: Path, configured: Configuration) -> tuple[i
         run.kill()
     with pipeline_lock.locked(configured.state):
         reached = sum(progress.batch for progress in _progress_by_table(configured).values())
-    killed = (
+    kill_words = (
         f"[bold]Killed[/] (SIGKILL) in the middle: {reached} of {total} batches are in the lake, the lock is free."
     )
-    out.print(f"{killed}\n`lakeward run --once` again:")
+    out.print(f"{kill_words}\n`lakeward run --once` again:")
     with _bar(out) as bar, Run(folder) as run:
         task = bar.add_task("starting Spark", total=total, completed=reached)
         for commit in run.commits():

@@ -66,8 +66,8 @@ def _imports(module: str) -> Iterator[str]:
             continue
         if isinstance(node, ast.ImportFrom) and node.module is not None and _is_lakeward(node.module):
             modules = {f"{node.module}.{alias.name}" for alias in node.names}
-            known = {name for name in modules if _is_package(node.module) and find_spec(name) is not None}
-            yield from known if known == modules else {*known, node.module}
+            submodules = {name for name in modules if _is_package(node.module) and find_spec(name) is not None}
+            yield from submodules if submodules == modules else {*submodules, node.module}
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if _is_lakeward(alias.name))
 

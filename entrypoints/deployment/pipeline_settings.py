@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -39,29 +40,20 @@ def read_pipeline(configured: Configuration, address_of_settings: str) -> Deploy
     source = _source(configured)
     target = _target(settings.target)
     _refuse_local(configured.content)
-    staging = source.staging if isinstance(source, DmsOptions) and source.cdc_path is not None else None
-    archive = source.archive if source.landing == "archived" else None
-    landing = _place(source.path, "path", "source")
-    warehouse = _place(str(target["warehouse"]), "warehouse", "target")
-    places = {
-        "warehouse": warehouse,
-        "staging": None if staging is None else _place(staging, "staging", "source"),
-        "archive": None if archive is None else _place(archive, "archive", "source"),
-    }
-    _refuse_nested_places(landing, places)
+    places = _places(source, target)
     own = _own_options(configured)
     return DeployedPipeline(
         name=settings.pipeline.name,
         source_kind=settings.source["kind"],
         source=source,
-        landing=landing,
-        archive=places["archive"],
-        warehouse=warehouse,
+        landing=places.landing,
+        archive=places.archive,
+        warehouse=places.warehouse,
         format=target["kind"],
         databases=iceberg_databases(configured, target),
         assumed=assumed_role(target),
         registration=glue_registration(configured, target),
-        staging=places["staging"],
+        staging=places.staging,
         topics=_topics(configured.content),
         metrics=settings.metrics.namespace,
         unmeasured=settings.metrics.format != "cloudwatch",
@@ -78,6 +70,31 @@ def read_pipeline(configured: Configuration, address_of_settings: str) -> Deploy
         matches_images=any(table.match == "image" for table in settings.tables.values()),
         settings=_address(address_of_settings),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Places:
+    """The places of a pipeline in buckets."""
+
+    landing: Place
+    warehouse: Place
+    staging: Place | None
+    archive: Place | None
+
+
+def _places(source: DmsOptions | FilesOptions, target: Mapping[str, Any]) -> _Places:
+    """Return the places of a pipeline; raises ConfigError if one is not in a bucket, or lies within another."""
+    staging = source.staging if isinstance(source, DmsOptions) and source.cdc_path is not None else None
+    archive = source.archive if source.landing == "archived" else None
+    places = _Places(
+        landing=_place(source.path, "path", "source"),
+        warehouse=_place(str(target["warehouse"]), "warehouse", "target"),
+        staging=None if staging is None else _place(staging, "staging", "source"),
+        archive=None if archive is None else _place(archive, "archive", "source"),
+    )
+    others = {"warehouse": places.warehouse, "staging": places.staging, "archive": places.archive}
+    _refuse_nested_places(places.landing, others)
+    return places
 
 
 def _check_name(name: str) -> None:

@@ -257,13 +257,13 @@ def _run_failures(names: StateMachineNames) -> dict[str, State]:
 
 def _failures(names: StateMachineNames) -> dict[str, State]:
     """Return the states that follow every failure: a notice at some of them, and a pause or the end."""
-    noticed = [{"Variable": "$.failures", "NumericEquals": count, "Next": "Tell"} for count in names.notice_at]
+    choices = [{"Variable": "$.failures", "NumericEquals": count, "Next": "Tell"} for count in names.notice_at]
     return {
         "Failed": {
             "Type": "Choice",
             "Choices": [
                 {"Variable": "$.failures", "NumericGreaterThanEquals": names.max_failures, "Next": "TellEnd"},
-                *noticed,
+                *choices,
             ],
             "Default": "Pause",
         },

@@ -25,9 +25,9 @@ def check_folder(folder: Path) -> None:
     if not folder.is_dir():
         raise ConfigError(f"{folder} is no folder", todo="Name a new one with --to.")
     listed = _list_files(folder)
-    known = {MANIFEST, *listed} if listed else set[str]()
+    package_files = {MANIFEST, *listed} if listed else set[str]()
     others = [path.relative_to(folder).as_posix() for path in files_of(folder)]
-    if unknown := [name for name in others if name not in known]:
+    if unknown := [name for name in others if name not in package_files]:
         raise ConfigError(
             f"{folder} has files that are of no package",
             found=", ".join(unknown[:5]) + (" …" if len(unknown) > 5 else ""),
@@ -89,7 +89,7 @@ def upload(folder: Path, url: str, access: Access) -> Sequence[str]:
     """
     from lakeward.adapters.aws.s3.error_messages import explain_s3_errors  # noqa: PLC0415  # it imports boto3
 
-    sent = []
+    names = []
     hashes = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
     for path in sorted(files_of(folder), key=lambda path: path.name == MANIFEST):
         name = path.relative_to(folder).as_posix()
@@ -100,8 +100,8 @@ def upload(folder: Path, url: str, access: Access) -> Sequence[str]:
             with path.open("rb") as content:
                 metadata = {_HASH: hashes[name]} if name in hashes else {}
                 access.client.put_object(Bucket=bucket, Key=key, Body=content, Metadata=metadata)
-        sent.append(name)
-    return sent
+        names.append(name)
+    return names
 
 
 def _has_content(access: Access, bucket: str, key: str, wanted: str) -> bool:

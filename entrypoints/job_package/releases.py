@@ -62,12 +62,12 @@ def find_release(platform: str, name: str) -> Release:
     >>> find_release("emr", "7.14.0").python
     '3.11'
     """
-    known = [release for release in RELEASES if release.platform == platform]
-    matching = [release for release in known if name in (release.name, release.name.removeprefix("emr-"))]
+    releases = [release for release in RELEASES if release.platform == platform]
+    matching = [release for release in releases if name in (release.name, release.name.removeprefix("emr-"))]
     if not matching:
         raise ConfigError(
-            f"nothing is known of release {name!r} of {TITLES[platform]}",
-            found="known are " + ", ".join(release.name for release in known),
+            f"lakeward does not know the release {name!r} of {TITLES[platform]}",
+            found="the releases are " + ", ".join(release.name for release in releases),
             todo="Name one of them with --release. Another one may have another Python or Spark.",
         )
     return matching[0]

@@ -98,11 +98,11 @@ class Target:
 
 @dataclass(slots=True)
 class Gathering:
-    """Resolves the requirements of wheels: `given` are the present ones, `pins` those that the index may have."""
+    """Resolves the requirements of wheels: `own_wheels` are given, `pins` are in the index."""
 
     target: Target
     pins: Mapping[str, Pin]
-    given: Mapping[str, Wheel]
+    own_wheels: Mapping[str, Wheel]
     folder: Path
     extras: dict[str, set[str]] = field(default_factory=dict)
 
@@ -112,7 +112,7 @@ class Gathering:
         Raises ConfigError for a requirement that is neither given nor pinned, and the errors of `download`.
         """
         self.extras.update((name, set(names)) for name, names in extras.items())
-        wheels = dict(self.given)
+        wheels = dict(self.own_wheels)
         while True:
             extras_before = sum(map(len, self.extras.values()))
             required = {name for wheel in wheels.values() for name in self._required(wheel)}
@@ -129,13 +129,13 @@ class Gathering:
         for need in wheel.requires:
             name = canonicalize_name(need.name)
             applies = need.marker is None or any(need.marker.evaluate({**environment, "extra": e}) for e in extras)
-            if applies and (name in self.given or name not in self.target.provided):
+            if applies and (name in self.own_wheels or name not in self.target.provided):
                 self._check(wheel, need, name)
                 self.extras.setdefault(name, set()).update(need.extras)
                 yield name
 
     def _check(self, wheel: Wheel, need: Requirement, name: str) -> None:
-        available = self.given.get(name) or self.pins.get(name)
+        available = self.own_wheels.get(name) or self.pins.get(name)
         if available is None:
             raise ConfigError(
                 f"{wheel.name} needs {need.name}, of which lakeward's lock has no version",
@@ -201,7 +201,7 @@ def run_pip(arguments: Sequence[str]) -> subprocess.CompletedProcess[str]:
 def _download_error(output: str, target: Target) -> ConfigError | SetupError:
     """Return the error for the output of a pip that downloaded nothing."""
     errors = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
-    reason = errors[-1] if errors else output.strip()[-500:] or "pip said nothing"
+    reason = errors[-1] if errors else output.strip()[-500:] or "pip printed nothing"
     if "connection broken by" in output or "Temporary failure in name resolution" in output:
         return SetupError(
             "the index of Python packages cannot be reached",
@@ -210,7 +210,7 @@ def _download_error(output: str, target: Target) -> ConfigError | SetupError:
         )
     if "DO NOT MATCH THE HASHES" in output:
         return ConfigError(
-            "a wheel of the index is another one than lakeward was tested with",
+            "a wheel of the index is not the one that lakeward was tested with",
             found=" ".join(output.partition("Got ")[0].split())[-500:],
             todo="Ask the owners of the index. Nothing was packaged.",
         )

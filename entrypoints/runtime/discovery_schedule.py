@@ -63,8 +63,8 @@ class DiscoverySchedule:
         """Make all tables due."""
         self.last, self.noted = None, {}
 
-    def note(self, looked: Collection[str], again: Collection[str] = (), began: int | None = None) -> None:
-        """Note that the tables `looked` were examined, and that the tables `again` stay due.
+    def note(self, examined: Collection[str], again: Collection[str] = (), began: int | None = None) -> None:
+        """Note that the tables `examined` were examined, and that the tables `again` stay due.
 
         `began` is the start of a full discovery in microseconds since 1970, or None if not all tables were
         examined. Tables that the settings no longer have are removed from the note, since their notices are lost
@@ -73,9 +73,9 @@ class DiscoverySchedule:
         before = (self.last, self.noted)
         if began is not None:
             self.last, self.noted = began, {}
-        noted = {**self.noted, **{table: self.tables[table] for table in looked}}
-        known = self.tables.keys() - again
-        self.noted = {table: digest for table, digest in noted.items() if table in known}
+        noted = {**self.noted, **{table: self.tables[table] for table in examined}}
+        not_due = self.tables.keys() - again
+        self.noted = {table: digest for table, digest in noted.items() if table in not_due}
         if self.file is not None and self.last is not None and before != (self.last, self.noted):
             self.file.parent.mkdir(parents=True, exist_ok=True)
             note = {"began": self.last, "tables": dict(sorted(self.noted.items()))}

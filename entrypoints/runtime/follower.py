@@ -155,13 +155,13 @@ class FollowLoop:
             self._measure()
 
     def _review(self) -> None:
-        self.review(self._begun, list(self.join_scheduler.runs.values()))
+        self.review(self._begun_runs, list(self.join_scheduler.runs.values()))
 
     def _measure(self) -> None:
         self.measure(self.runs.values(), self.join_scheduler.runs.values(), len(self.scheduler.waiting))
 
     @property
-    def _begun(self) -> Sequence[TableRun]:
+    def _begun_runs(self) -> Sequence[TableRun]:
         return [run for run in self.runs.values() if run.is_begun]
 
     def _log_summary(self) -> None:

@@ -61,8 +61,8 @@ def select_tables(configured: Configuration, wanted: Iterable[str]) -> TableSele
     A table selects the joined tables that it is a source of. A joined table selects its sources.
     Raises ConfigError for a name that is not configured.
     """
-    asked = configured.choose_any(wanted)
-    names = asked or [*configured.tables]
+    chosen_names = configured.choose_any(wanted)
+    names = chosen_names or [*configured.tables]
     named = [name for name in names if name in configured.joined]
     tables = [name for name in names if name not in named]
     joined = {*named, *joined_of(configured, tables)}
@@ -70,7 +70,7 @@ def select_tables(configured: Configuration, wanted: Iterable[str]) -> TableSele
     return TableSelection(
         [*dict.fromkeys((*tables, *sources))],
         [name for name in configured.joined if name in joined],
-        named=bool(asked),
+        named=bool(chosen_names),
     )
 
 

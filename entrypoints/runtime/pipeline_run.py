@@ -62,18 +62,19 @@ def run_tables(
         if container.registration() is not None and not named:
             schedule.note((), {notice.table for notice in notices})  # a crash may come before they are registered
         scheduler.join([*notices, *unannounced])
-        while scheduler.running or (scheduler.waiting and not stop.is_asked):
-            if not stop.is_asked:
-                scheduler.begin()
-            finished_outcomes(scheduler, runs.values())
+        _run_until_idle(scheduler, runs, stop)
     if not named:
-        _note(
-            schedule,
-            runs,
-            began if is_full and unannounced and not stop.is_asked else None,
-            is_whole=not stop.is_asked,
-        )
+        full_since = began if is_full and unannounced and not stop.is_asked else None
+        _note(schedule, runs, full_since, is_whole=not stop.is_asked)
     return [run for run in runs.values() if run.is_begun]
+
+
+def _run_until_idle(scheduler: TableScheduler, runs: Mapping[str, TableRun], stop: Stop) -> None:
+    """Run the tables of the scheduler until none waits; after a stop request, only those that are running."""
+    while scheduler.running or (scheduler.waiting and not stop.is_asked):
+        if not stop.is_asked:
+            scheduler.begin()
+        finished_outcomes(scheduler, runs.values())
 
 
 def _note(schedule: DiscoverySchedule, runs: Mapping[str, TableRun], began: int | None, *, is_whole: bool) -> None:
@@ -96,8 +97,8 @@ def settings_digests(configured: Configuration, tables: Iterable[str]) -> Mappin
 
 def notices_for_others(tables: Collection[str], notices: Iterable[Notice]) -> Sequence[Notice]:
     """Return a notice for each table that has none among the notices of a queue."""
-    known = {notice.table for notice in notices}
-    return [Notice(table) for table in tables if table not in known]
+    with_notice = {notice.table for notice in notices}
+    return [Notice(table) for table in tables if table not in with_notice]
 
 
 def check(container: Container, tables: Sequence[TableName], pool: Executor) -> None:

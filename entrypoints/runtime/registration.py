@@ -52,36 +52,36 @@ class Registrar:
         registration = self.container.registration()
         if registration is None:
             return ()
-        known, now = self.done.setdefault(table, Registered()), self.container.runtime().now()
-        is_new = known.alarm is None and (batch is None or known.batch != batch)
+        record, now = self.done.setdefault(table, Registered()), self.container.runtime().now()
+        is_new = record.alarm is None and (batch is None or record.batch != batch)
         if is_new or self.is_due(table):
-            known.tried = now
-            self._try(table, known, registration)
-            known.batch = batch
-        return () if known.alarm is None else (known.alarm,)
+            record.tried = now
+            self._try(table, record, registration)
+            record.batch = batch
+        return () if record.alarm is None else (record.alarm,)
 
     def is_due(self, table: TableName) -> bool:
         """Return True if a failed registration is due for a retry."""
-        known = self.done.get(table)
-        if known is None or known.alarm is None:
+        record = self.done.get(table)
+        if record is None or record.alarm is None:
             return False
         now: int = self.container.runtime().now()
-        return not 0 <= now - known.tried < _AGAIN
+        return not 0 <= now - record.tried < _AGAIN
 
-    def _try(self, table: TableName, known: Registered, registration: Registration) -> None:
+    def _try(self, table: TableName, record: Registered, registration: Registration) -> None:
         descriptions = list[TableDescription]()
         try:
             for description in chain(self._describe(table), self._describe_raw(table)):
-                if known.alarm is not None or description not in known.descriptions:
+                if record.alarm is not None or description not in record.descriptions:
                     registration.register(description)
                 descriptions.append(description)
         except Exception as error:  # the batch is applied all the same
-            before, known.alarm = known.alarm, _alarm(table, error)
-            if known.alarm != before:
-                log.warning("not registered", code="CATALOG-001", error=_logged(error))
+            before, record.alarm = record.alarm, _alarm(table, error)
+            if record.alarm != before:
+                log.warning("not registered", code="CATALOG-001", error=_error_text(error))
                 log.debug("its stack trace", exc_info=True)
         else:
-            known.descriptions, known.alarm = descriptions, None
+            record.descriptions, record.alarm = descriptions, None
 
     def _describe(self, table: TableName) -> Iterator[TableDescription]:
         """Yield the table with the comments of its source, and its quarantine table if the settings ask for it."""
@@ -99,8 +99,9 @@ class Registrar:
         configured: Configuration = self.container.configured()
         settings, source = configured.settings.registration, self.container.source()
         if settings is not None and settings.raw is not None and table in configured.tables:
-            ruled = shaped(source, configured.rules(table), self.container.spark(), self.container.runtime().secret)
-            dimension = ruled.written(configured.dimension(table, source.lateness, source.sequences))
+            read_secret = self.container.runtime().secret
+            shaped_source = shaped(source, configured.rules(table), self.container.spark(), read_secret)
+            dimension = shaped_source.written(configured.dimension(table, source.lateness, source.sequences))
             yield from source.describe_raw(dimension, settings.raw_namespace(dimension.source.schema))
 
 
@@ -113,7 +114,7 @@ def _with_comments(description: TableDescription, configured: Configuration, tab
     return replace(description, comment=description.comment or comment, columns=tuple(columns))
 
 
-def _logged(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) if isinstance(error, LakewardError) else repr(error)
 
 

@@ -25,8 +25,8 @@ OF_TABLES: Final = ("defaults", "tables", "joined")
 class SettingsWatch:
     """Reads settings again with `read` every `every` seconds of `clock`, and builds a container if they changed.
 
-    `known` are the settings as last read, `due` is the time of the next read. Settings that cannot be read or are
-    invalid cause one warning, and the known settings stay in effect.
+    `merged` are the settings as last read, `due` is the time of the next read. Settings that cannot be read or are
+    invalid cause one warning, and the previous settings stay in effect.
     """
 
     read: Callable[[], MergedSettings]
@@ -34,13 +34,13 @@ class SettingsWatch:
     every: float
     clock: Callable[[], float]
     remake: Callable[[Container, Configuration], Container]
-    known: MergedSettings = field(init=False)
+    merged: MergedSettings = field(init=False)
     due: float = field(init=False)
     remade: Container | None = None
     warned: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.known = self.container.configured().merged
+        self.merged = self.container.configured().merged
         self.due = self.clock() + self.every
 
     def is_changed(self) -> bool:
@@ -66,12 +66,12 @@ class SettingsWatch:
         self.container = before
         bind_spark(before)
         if error.retryable:
-            self.known = before.configured().merged
+            self.merged = before.configured().merged
         self._warn(error)
 
     def _read_again(self) -> None:
         merged = self.read()
-        if _essence(merged) == _essence(self.known):
+        if _essence(merged) == _essence(self.merged):
             self.warned.clear()
             return
         before: Configuration = self.container.configured()
@@ -79,11 +79,11 @@ class SettingsWatch:
         if others := _other_sections(before.content, merged.content):
             self._warn_of_sections(others)
         if content == before.content and _errors(merged) == _errors(before.merged):
-            self.known = merged
+            self.merged = merged
             return
-        container = self.remake(self.container, _configured(before, replace(merged, content=content)))
+        container = self.remake(self.container, _complete_configuration(before, replace(merged, content=content)))
         container.source(), container.target(), container.queue()
-        self.remade, self.known = container, merged
+        self.remade, self.merged = container, merged
         self.warned.clear()
         _log_change(before, container.configured())
 
@@ -103,7 +103,7 @@ class SettingsWatch:
             self.warned.add(str(sections))
 
 
-def _configured(before: Configuration, merged: MergedSettings) -> Configuration:
+def _complete_configuration(before: Configuration, merged: MergedSettings) -> Configuration:
     return complete(validate(merged.content, before.file, merged=merged), asks=True)
 
 

@@ -64,7 +64,7 @@ class TableWorker:
             if account.failure is not None and not self.stop.is_asked:
                 forget_failure(self.container, table)
         except Exception as error:  # noqa: BLE001  # the failure of one table stops no other
-            outcome = self._failed(run, error)
+            outcome = self._record_failure(run, error)
         run.seconds += time.monotonic() - began
         if run.progress is not None:
             now = self.container.runtime().now()
@@ -109,7 +109,7 @@ class TableWorker:
             reports.append(report)
             run.add(report)
             run.committed = self.container.runtime().now()
-            log.info("committed", commit=report.commit, way=report.way, **_counted(report.counts))
+            log.info("committed", commit=report.commit, way=report.way, **_nonzero_counts(report.counts))
             self.observer.batch(run.table, report)
             self._call_after_commit(report)
 
@@ -120,7 +120,7 @@ class TableWorker:
             run.files_left_alone = selection.unrelated_files
 
         apply_changes(job, observe, on_batch, lambda: bool(reports) or self.stop.is_asked, on_others, on_listed)
-        _goes_on(run)
+        _clear_failure(run)
         is_done = not reports or (self.single_listing and reports[-1].is_last)
         return TableOutcome.DONE if is_done else TableOutcome.MORE
 
@@ -134,7 +134,7 @@ class TableWorker:
             self.jobs[table] = job
         return self.jobs[table]
 
-    def _failed(self, run: TableRun, error: BaseException) -> TableOutcome:
+    def _record_failure(self, run: TableRun, error: BaseException) -> TableOutcome:
         self.jobs.pop(str(run.table), None)
         if self.stop.is_asked and isinstance(error, SetupError):  # the signal also ended the JVM while it started
             run.is_begun = run.batches > 0
@@ -158,11 +158,11 @@ class TableWorker:
             failed.debug("its stack trace", exc_info=True)
 
 
-def _goes_on(run: TableRun) -> None:
+def _clear_failure(run: TableRun) -> None:
     if run.error is not None:
         log.info("goes on", failures=run.failures)
     run.error, run.failures = None, 0
 
 
-def _counted(counts: Counts) -> dict[str, int]:
+def _nonzero_counts(counts: Counts) -> dict[str, int]:
     return {name: value for name in counts.__slots__ if (value := getattr(counts, name))}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -52,12 +51,21 @@ from lakeward.entrypoints.settings.patterns import (
 from lakeward.entrypoints.settings.refused_tables import find_refused_tables
 from lakeward.entrypoints.settings.sibling_tables import formats_of, source_names_of, split_modes
 from lakeward.entrypoints.settings.stores import read_settings_of, with_stores
-from lakeward.entrypoints.settings.table_definition import CompletedTable, check_history, rules_of, with_catalogue
+from lakeward.entrypoints.settings.table_definition import (
+    CompletedTable,
+    check_history,
+    comments_of,
+    rules_of,
+    with_catalogue,
+)
+from lakeward.entrypoints.settings.table_names import (
+    refuse_duplicate_names,
+    refuse_name_of_joined,
+    refuse_names_of_side_tables,
+)
 from lakeward.plugins.options import validated
 
 FILE: Final = "lakeward.toml"
-SIDE_TABLE_SUFFIXES: Final = ("__changes", "__quarantine")
-"""Suffixes of the side tables that lakeward keeps for each table."""
 
 
 class Configuration:
@@ -84,12 +92,7 @@ class Configuration:
         by_name = {table_name(name): table for name, table in named.items()}
         self.tables = {name: table for name, table in by_name.items() if not table.skip and name not in refused}
         self.skipped = by_name.keys() - self.tables.keys() - refused.keys()
-        if duplicates := _duplicate_names(name for name, table in named.items() if table_name(name) in self.tables):
-            raise ConfigError(
-                f"{file}: names under [tables] are of one table, or differ only in case",
-                found=", ".join(duplicates),
-                todo="The lake has one table of that name. Set `skip = true` for the other.",
-            )
+        refuse_duplicate_names(file, [name for name in named if table_name(name) in self.tables])
         entries = {name: self._entry(name) for name in refused}
         self._unreadable = {name for name, own in entries.items() if own is None}
         refused_names = {name: _source_name_of_refused(name, own) for name, own in entries.items()}
@@ -98,7 +101,7 @@ class Configuration:
         self._completed_tables = {name: self._complete(name, table) for name, table in self.tables.items()}
         self.tables = {name: completed.table for name, completed in self._completed_tables.items()}
         self.joined = self._joined_tables()
-        _check_names([*(self.tables.keys() - refused.keys()), *self.joined])
+        refuse_names_of_side_tables([*(self.tables.keys() - refused.keys()), *self.joined])
         dimensions = {
             name: self.dimension(name)
             for name, completed in self._completed_tables.items()
@@ -121,12 +124,7 @@ class Configuration:
         zones = {name: self._zone_of(table) for name, table in self.tables.items()}
         for key, own in self.settings.joined.items():
             name = table_name(key)
-            if is_pattern(key) or plain(name) in map(plain, [*self.tables, *self.skipped, *declarations]):
-                raise ConfigError(
-                    f"{name}: a joined table cannot be called so",
-                    found="another table has that name" if not is_pattern(key) else "its name is a pattern",
-                    todo="Give it a name of its own. Names of tables in the lake are compared without case.",
-                )
+            refuse_name_of_joined(key, [*self.tables, *self.skipped, *declarations])
             sources = [table_name(source.table) for source in own.sources.values()]
             may_come = any(takes(pattern, source) for source in sources for pattern in self.patterns)
             declarations[name] = joined_of(name, own, zones, names, self._zone, may_come=may_come)
@@ -139,7 +137,7 @@ class Configuration:
         lake, fails alone: the result has its error. Raises ConfigError for any other invalid setting.
         """
         if name in self.refused:
-            return _failed(table, self.refused[name])
+            return _failed_table(table, self.refused[name])
         try:
             completed = with_catalogue(name, table, answers := self.catalogue_answers.answers.get(name, ()))
             history = self._history(completed.table)
@@ -149,7 +147,7 @@ class Configuration:
         except (ConfigError, SchemaConflict) as error:
             if isinstance(error, ConfigError) and not self.asks(name):
                 raise
-            return _failed(table, error)
+            return _failed_table(table, error)
 
     def _history(self, table: TableSettings) -> History | None:
         """Return the history options of a table; None for a mirror."""
@@ -238,16 +236,7 @@ class Configuration:
     def comments(self, name: TableName) -> tuple[str | None, Mapping[str, str]]:
         """Return the comments of the source's catalogue: of a table, and of columns made from one source column."""
         completed, answers = self._completed_tables.get(name), self.catalogue_answers.answers.get(name, ())
-        if completed is None or not answers:
-            return None, {}
-        source = answers[-1].table
-        source_comments = {column.name: column.comment for column in source.columns if column.comment}
-        comments = {
-            name: source_comments.get(*roots)
-            for name, roots in completed.shape.needs.items()
-            if len(roots) == 1
-        }
-        return source.comment, {name: comment for name, comment in comments.items() if comment}
+        return (None, {}) if completed is None or not answers else comments_of(completed, answers[-1].table)
 
     def rules(self, name: TableName) -> TableRules:
         """Return the rules of a table and the declared columns of its source."""
@@ -313,7 +302,7 @@ class Configuration:
     def refuse(self, name: TableName, error: LakewardError) -> None:
         """Let a table fail alone whose settings are found to be invalid after validation."""
         self.refused = {**self.refused, name: error}
-        self._completed_tables[name] = _failed(self.tables[name], error)
+        self._completed_tables[name] = _failed_table(self.tables[name], error)
 
     @property
     def left_out(self) -> Mapping[TableName, Sequence[str]]:
@@ -362,23 +351,23 @@ class Configuration:
             raise ConfigError(
                 f"{joined[0]} is a joined table",
                 found="this command is for tables that a source feeds",
-                todo="Name a source of it: " + ", ".join(map(str, self.sources_of(joined[0]))),
+                todo="Name one of its sources: " + ", ".join(map(str, self.sources_of(joined[0]))),
             )
         return names or list(self.tables)
 
     def choose_any(self, wanted: Iterable[str]) -> list[TableName]:
         """Return the named tables and joined tables; raises ConfigError for a name that is not configured."""
         if not self.tables and not self.patterns:
-            raise ConfigError(f"{self.file}: no table is configured", todo="Name them under [tables].")
-        known = {plain(name): name for name in (*self.tables, *self.joined)}
-        names = [known.get(plain(name), name) for name in map(table_name, wanted)]
+            raise ConfigError(f"{self.file}: no table is configured", todo="Name the tables under [tables].")
+        by_name = {plain(name): name for name in (*self.tables, *self.joined)}
+        names = [by_name.get(plain(name), name) for name in map(table_name, wanted)]
         for name in names:
-            if name not in known.values():
+            if name not in by_name.values():
                 self._refuse_left_out(name)
                 raise ConfigError(
                     f"{name} is not configured",
-                    found="the tables are " + (", ".join(map(str, known.values())) or "none"),
-                    todo=nearest(str(name), map(str, known.values())),
+                    found="the tables are " + (", ".join(map(str, by_name.values())) or "none"),
+                    todo=nearest(str(name), map(str, by_name.values())),
                 )
         return names
 
@@ -394,7 +383,7 @@ class Configuration:
         raise ConfigError(
             f"{entry} is left out",
             found=f"{key} stands in {place}",
-            todo="Change it there, and run again: the table goes on where it was.",
+            todo="Change it there, and run again: the table continues where it stopped.",
         )
 
     def sources_of(self, joined: TableName) -> Sequence[TableName]:
@@ -408,7 +397,7 @@ def _source_name_of_refused(name: TableName, own: Mapping[str, Any] | None) -> T
     return name_of_entry(reads) if isinstance(reads, str) else name
 
 
-def _failed(table: TableSettings, error: LakewardError) -> CompletedTable:
+def _failed_table(table: TableSettings, error: LakewardError) -> CompletedTable:
     return CompletedTable(table=table, rules=rules_of(table), shape=shape((), Schema(())), error=error)
 
 
@@ -470,23 +459,3 @@ def _validated(
     if any("kind" not in options for options in settings.notify):
         raise ConfigError(f"{file}: [[notify]] has no `kind`", todo="`lakeward plugins` lists all kinds.")
     return Configuration(settings, file, content, NO_ANSWERS, merged, refused)
-
-
-def _duplicate_names(names: Iterable[str]) -> Sequence[str]:
-    """Return the names that another name of the same table equals, or equals without case."""
-    spellings: dict[TableName, list[str]] = defaultdict(list)
-    for name in names:
-        spellings[plain(table_name(name))].append(name)
-    return [name for alike in spellings.values() if len(alike) > 1 for name in alike]
-
-
-def _check_names(tables: Collection[TableName]) -> None:
-    """Raise ConfigError if a table has the name of a side table of another one."""
-    for name in tables:
-        for suffix in SIDE_TABLE_SUFFIXES:
-            other = TableName(name.schema, name.table.removesuffix(suffix))
-            if name.table.endswith(suffix) and other in tables:
-                raise ConfigError(
-                    f"{name}: the name is that of a side table of {other}",
-                    todo="Put the two in separate lakes, each with a settings file.",
-                )

@@ -102,7 +102,7 @@ def _refuse_keys_of_one_table(sections: Mapping[str, Any]) -> None:
         for key in _OF_ONE:
             if isinstance(own, Mapping) and key in own:
                 raise ConfigError(
-                    f"{section} is for many tables, and `{key}` names one",
+                    f"`{key}` is for one table, and {section} is for many",
                     found=f"{key} = {own[key]!r}",
                     todo="Move it to the section of that table.",
                 )

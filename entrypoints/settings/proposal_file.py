@@ -30,16 +30,16 @@ def render(proposal: Proposal, catalogue: ProposedCatalogue, folder: str, config
     return "\n".join(_lines(proposal, catalogue, folder, config)) + "\n"
 
 
-def values_to_confirm(table: ProposedTable, known: SourceTable | None) -> Sequence[str]:
-    """Return what a person must confirm about a table before the first run; `known` is the catalogue's table."""
+def values_to_confirm(table: ProposedTable, source_table: SourceTable | None) -> Sequence[str]:
+    """Return what a person must confirm about a table before the first run; `source_table` is in the catalogue."""
     items = list(table.cautions)
-    if known is not None:
-        names = {column.name.lower() for column in known.columns}
+    if source_table is not None:
+        names = {column.name.lower() for column in source_table.columns}
         extra = [column.name for column in table.columns if column.name.lower() not in names and table.has_names]
-        untyped = [f"{c.name} ({c.written})" for c in known.columns if c.type is None]
+        untyped = [f"{c.name} ({c.written})" for c in source_table.columns if c.type is None]
         items += [f"the files have a column {name}, and the catalogue does not" for name in extra]
         items += [f"declare the type of {name}: lakeward has no type for the catalogue's" for name in untyped]
-        return items if known.key else [*items, _NO_KEY]
+        return items if source_table.key else [*items, _NO_KEY]
     if table.columns and not table.has_names:
         items.append("the files have no names of columns: name them, in this order")
     if any(column.type is not None for column in table.columns):
@@ -70,15 +70,15 @@ def _lines(proposal: Proposal, catalogue: ProposedCatalogue, folder: str, config
         yield from _table(table, catalogue.tables.get(table.name))
 
 
-def _table(table: ProposedTable, known: SourceTable | None) -> Iterator[str]:
+def _table(table: ProposedTable, source_table: SourceTable | None) -> Iterator[str]:
     yield from ("", f"[tables.{_text(str(table.name))}]", f"# {_comment(table.evidence)}")
-    for item in values_to_confirm(table, known):
+    for item in values_to_confirm(table, source_table):
         yield f"# TODO: {_comment(item)}"
     if table.source:
         yield f"source = {_value(table.source)}"
-    if known is not None:
-        yield f"# The catalogue: key {_comment(', '.join(known.key) or 'none')}"
-        for column in known.columns:
+    if source_table is not None:
+        yield f"# The catalogue: key {_comment(', '.join(source_table.key) or 'none')}"
+        for column in source_table.columns:
             note = f", {column.comment}" if column.comment else ""
             yield f"#   {_comment(f'{column.name}: {column.written} → {column.type}{note}')}"
         return

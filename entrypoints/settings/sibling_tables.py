@@ -42,7 +42,7 @@ def split_modes(tables: Mapping[str, Any]) -> Mapping[str, Any]:
 def _refuse_other_modes(name: str, modes: Sequence[Any]) -> None:
     if sorted(map(str, modes)) != ["history", "mirror"]:
         raise ConfigError(
-            f"{name}: there is no such pair of modes",
+            f"{name}: these modes cannot be combined",
             found=f"mode = {json.dumps(modes, default=str)}",
             todo='Write `mode = ["mirror", "history"]` for both, or one of them: `mode = "mirror"`.',
         )
@@ -63,7 +63,7 @@ def _refuse_used_name(table: TableName, history: TableName, tables: Iterable[str
     others = [name for name in tables if not is_pattern(name) and plain(table_name(name)) == plain(history)]
     if others:
         raise ConfigError(
-            f"{table}: its history would be called {history}, as another table is",
+            f"{table}: its history would have the name of another table, {history}",
             found=f'[tables."{others[0]}"]',
             todo="Give it another name: `history_table`. Or, if that section is for the history: write "
             f'`mode = "history"` and `reads = "{table}"` there, and `mode = "mirror"` here.',

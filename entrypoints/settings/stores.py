@@ -26,16 +26,16 @@ _ADDRESS: Final = re.compile(r"(?P<kind>[a-z][a-z0-9-]+):(?P<name>.+)")
 
 def with_stores(content: Mapping[str, Any], file: Path) -> MergedSettings:
     """Return settings given by a program, merged with those of the stores that they name."""
-    return _merged(SettingsLayer(origin=str(file), content=content, fails_whole=True), file)
+    return _merge_stores(SettingsLayer(origin=str(file), content=content, fails_whole=True), file)
 
 
 def read_settings_of(place: Path | str) -> tuple[MergedSettings, Path]:
     """Return the merged layers of a file or an address, not validated, and the file that paths are relative to."""
     store = address(place)
     if store is None:
-        return _merged(SettingsFile(Path(place), fails_whole=True).read(), Path(place)), Path(place)
+        return _merge_stores(SettingsFile(Path(place), fails_whole=True).read(), Path(place)), Path(place)
     file = Path(store["name"].rpartition("/")[2] or store["kind"])
-    return _merged(_store(store, file).read(), file), file
+    return _merge_stores(_store(store, file).read(), file), file
 
 
 def address(place: Path | str) -> Mapping[str, str] | None:
@@ -50,7 +50,7 @@ def address(place: Path | str) -> Mapping[str, str] | None:
     return None if match is None or isinstance(place, Path) or Path(text).exists() else match.groupdict()
 
 
-def _merged(base: SettingsLayer, file: Path) -> MergedSettings:
+def _merge_stores(base: SettingsLayer, file: Path) -> MergedSettings:
     layers = [base, *_stores_of(base, file)]
     if len(layers) > 1 or not base.fails_whole:
         _check_sections(layers)

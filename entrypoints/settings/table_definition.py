@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lakeward.core.checks.batch_checks import cannot_rename_within
@@ -12,7 +12,7 @@ from lakeward.core.errors import ConfigError, LakewardError, SchemaConflict
 from lakeward.core.history.options import History
 from lakeward.core.schema import Column, Schema, find_case_clash, parse_type
 from lakeward.core.schema_changes.evolution import names_within
-from lakeward.core.settings.source_catalogue import Answer, DeclaredTable, complete, key_differs
+from lakeward.core.settings.source_catalogue import Answer, DeclaredTable, SourceTable, complete, key_differs
 from lakeward.core.shaping.quality_rules import check as check_quality
 from lakeward.core.shaping.shape import SYSTEM_PREFIX, Shape, shape, source_key, table_key
 from lakeward.core.shaping.shaped_source import TableRules
@@ -129,6 +129,15 @@ def check_history(name: TableName, completed: CompletedTable, history: History |
     key, columns = completed.table.key, completed.shape.schema
     if history is not None and ((key and columns) or not (key or is_asked)):
         history.check(str(name), columns, key)
+
+
+def comments_of(completed: CompletedTable, source: SourceTable) -> tuple[str | None, Mapping[str, str]]:
+    """Return the comments of a source table: its own, and those of columns made from one source column."""
+    source_comments = {column.name: column.comment for column in source.columns if column.comment}
+    comments = {
+        name: source_comments.get(*roots) for name, roots in completed.shape.needs.items() if len(roots) == 1
+    }
+    return source.comment, {name: comment for name, comment in comments.items() if comment}
 
 
 def _check_case(name: TableName, columns: Iterable[str]) -> None:

@@ -171,7 +171,7 @@ def make_database(registry: Registry, configured: Configuration, runtime: Runtim
         options = {**(catalogue.model_extra or {}), "kind": catalogue.kind, "section": "catalogue"}
         return build(registry.databases, options, runtime)
     raise ConfigError(
-        f"{configured.file}: nothing says how the database of the source is reached",
+        f"{configured.file}: no database of the source is configured",
         todo='Name it under [catalogue], with `kind = "jdbc"` (docs/how-to/verify.md).',
     )
 

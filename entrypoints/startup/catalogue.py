@@ -55,7 +55,11 @@ def query(configured: Configuration) -> Configuration:
             raise
         return configured.with_answers(CatalogueAnswers(answers=stored, warnings=[_unreachable(error)]))
     now = container.runtime().now()
-    current = {name: _renamed(tables[asked], name, settings) for name, asked in names.items() if asked in tables}
+    current = {
+        name: _with_spelling(tables[source_name], name, settings)
+        for name, source_name in names.items()
+        if source_name in tables
+    }
     answers = {name: answers_to_keep(stored.get(name, ()), table, now) for name, table in current.items()}
     changes_by_table = {name: _changes(stored.get(name, ()), current.get(name)) for name in names}
     return configured.with_answers(CatalogueAnswers(answers={**stored, **answers}, changes=changes_by_table))
@@ -72,7 +76,7 @@ def spelling(settings: CatalogueSettings) -> Callable[[str], str]:
     return {"lower": str.lower, "upper": str.upper}.get(settings.names, str)
 
 
-def _renamed(table: SourceTable, name: TableName, settings: CatalogueSettings) -> SourceTable:
+def _with_spelling(table: SourceTable, name: TableName, settings: CatalogueSettings) -> SourceTable:
     spell = spelling(settings)
     columns = tuple(replace(column, name=spell(column.name)) for column in table.columns)
     return replace(table, name=name, columns=columns, key=tuple(map(spell, table.key)))

@@ -47,7 +47,7 @@ def inspect_source(container: Any, tables: Iterable[TableName]) -> Findings:
     Raises ConfigError if the settings of the source are wrong.
     """
     configured: Configuration = container.configured()
-    known = known_tables(configured)
+    configured_tables = known_tables(configured)
     catalogue_cautions = {table: configured.cautions(table) for table in tables}
     settings_warnings = (*configured.catalogue_answers.warnings, *describe_left_out(configured.left_out))
     landing = container.landing()
@@ -56,8 +56,8 @@ def inspect_source(container: Any, tables: Iterable[TableName]) -> Findings:
     except LakewardError:
         return Findings(cautions=catalogue_cautions, warnings=settings_warnings)
     unrouted_rows = _unrouted_rows(container.unrouted_rows())
-    warnings = (*settings_warnings, *_warnings(landing, known), *_unrouted_warnings(unrouted_rows))
-    unconfigured = _unconfigured(source_tables, known)
+    warnings = (*settings_warnings, *_warnings(landing, configured_tables), *_unrouted_warnings(unrouted_rows))
+    unconfigured = _unconfigured(source_tables, configured_tables)
     cautions = {
         table: (*_cautions(landing, configured.source_names.get(table, table)), *own)
         for table, own in catalogue_cautions.items()
@@ -75,13 +75,15 @@ def layouts(container: Any, tables: Iterable[TableName]) -> Mapping[TableName, S
     return differences
 
 
-def _unconfigured(source_tables: Sequence[TableName], known: Collection[TableName]) -> Sequence[TableName]:
+def _unconfigured(
+    source_tables: Sequence[TableName], configured_tables: Collection[TableName]
+) -> Sequence[TableName]:
     """Return the tables that are not read; of names that differ only in case, only the exact one is configured."""
-    names, spellings = {plain(name) for name in known}, Counter(map(plain, source_tables))
+    names, spellings = {plain(name) for name in configured_tables}, Counter(map(plain, source_tables))
     return [
         table
         for table in source_tables
-        if plain(table) not in names or (spellings[plain(table)] > 1 and table not in known)
+        if plain(table) not in names or (spellings[plain(table)] > 1 and table not in configured_tables)
     ]
 
 

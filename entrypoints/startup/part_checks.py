@@ -15,6 +15,7 @@ from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.settings.secret_masking import secret_names
 from lakeward.entrypoints.startup import catalogue
+from lakeward.entrypoints.startup.glue_checks import check_glue
 from lakeward.entrypoints.startup.shapers import read_hash_key
 
 
@@ -46,21 +47,21 @@ class PartChecks:
         container = Container(configured=self.configured)
         self._check_secrets(container)
         settings = self.configured.settings
-        self._check("source", container.source, "looked at", lambda: self._look_at_source(container))
-        self._check("tables", container.target, "asked", lambda: self._ask_tables(container.target()))
-        self._check("ledger", container.ledger, "asked", lambda: self._ask_ledger(container.ledger()))
+        self._check("source", container.source, "read", lambda: self._look_at_source(container))
+        self._check("tables", container.target, "read", lambda: self._ask_tables(container.target()))
+        self._check("ledger", container.ledger, "read", lambda: self._ask_ledger(container.ledger()))
         if settings.queue.kind != "poll":
-            self._check("queue", container.queue, "not asked: receiving notices hides them from other runs")
+            self._check("queue", container.queue, "not queried: a received notice is hidden from other runs")
         if settings.lease is not None:
-            self._check("lease", container.lease, "not asked: asking for a lease takes it")
+            self._check("lease", container.lease, "not queried: a query would take the lease")
         if settings.statistics is not None:
-            self._check("statistics", container.statistics, "not asked before a full load is awaited")
+            self._check("statistics", container.statistics, "not queried until a table waits for a full load")
         if settings.registration is not None:
-            self._check("registration", container.registration, "not asked: nothing is registered")
+            self._check_registration(container)
         if settings.notify:
-            self._check("notify", container.notifiers, "no notice is sent")
+            self._check("notify", container.notifiers, "not queried: a check sends no notice")
         if any(self.configured.rules(name) for name in self.configured.tables):
-            self.done.append(PartCheck("rules", "not tried: that needs Spark (`lakeward plan`)"))
+            self.done.append(PartCheck("rules", "not checked: this needs Spark (`lakeward plan`)"))
 
     @property
     def is_fine(self) -> bool:
@@ -80,7 +81,7 @@ class PartChecks:
             make()
             if ask is not None and self.asks:
                 ask()
-            note(outcome if ask is None or self.asks else "not asked")
+            note(outcome if ask is None or self.asks else "not queried")
 
     @contextmanager
     def _noting(self, part: str) -> Iterator[Callable[[str], None]]:
@@ -101,7 +102,7 @@ class PartChecks:
                 self.configured = catalogue.query(self.configured)
             else:
                 Container(configured=self.configured).catalogue()
-            note((self.configured.catalogue_answers.warnings or ["asked"])[0] if self.asks else "not asked")
+            note((self.configured.catalogue_answers.warnings or ["read"])[0] if self.asks else "not queried")
 
     def _check_secrets(self, container: Container) -> None:
         names = [*dict.fromkeys(secret_names(self.configured.content, [*container.registry().secrets]))]
@@ -121,6 +122,12 @@ class PartChecks:
                 note("read")
         failed = [check for check in self.done[before:] if check.error is not None]
         self.done[before:] = failed or [PartCheck("secrets", f"read: {format_count(len(names), 'secret')}")]
+
+    def _check_registration(self, container: Container) -> None:
+        with self._noting("registration") as note:
+            container.registration()
+            check_glue(self.configured, container.target(), asks=self.asks)
+            note("not queried: a check registers nothing")
 
     def _look_at_source(self, container: Container) -> None:
         landing = container.landing()

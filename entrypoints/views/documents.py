@@ -218,7 +218,7 @@ def table_run(run: TableRun) -> Mapping[str, Any]:
             {
                 "batch": report.progress.batch,
                 "commit": report.commit,
-                "files": [found.object.name for found in report.plan.facts.objects],
+                "files": [item.object.name for item in report.plan.facts.objects],
                 "written": report.written,
                 "removed": report.removed,
                 "counts": asdict(report.counts),
@@ -228,7 +228,7 @@ def table_run(run: TableRun) -> Mapping[str, Any]:
             for report in run.reports
         ],
         "progress": None if run.progress is None else progress(run.progress),
-        "alarms": [alarm(found) for found in run.alarms],
+        "alarms": [alarm(item) for item in run.alarms],
         "awaited": awaited(run.awaited),
         "warnings": list(run.all_cautions),
         "error": None if run.error is None else error(run.error),
@@ -238,9 +238,9 @@ def table_run(run: TableRun) -> Mapping[str, Any]:
 def join_run(run: JoinRun) -> Mapping[str, Any]:
     """Return the result of a run for one joined table."""
     report = run.report
-    found = None
+    last = None
     if report is not None:
-        found = {
+        last = {
             "batch": report.progress.batch,
             "commit": report.commit,
             "written": report.written,
@@ -251,9 +251,9 @@ def join_run(run: JoinRun) -> Mapping[str, Any]:
         "table": str(run.table),
         "seconds": round(run.seconds, 3),
         "batch_count": run.batches,
-        "last": found,
+        "last": last,
         "waits_for": list(map(str, run.waits)),
-        "alarms": [alarm(found) for found in run.alarms],
+        "alarms": [alarm(item) for item in run.alarms],
         "warnings": [] if report is None else list(report.cautions),
         "error": None if run.error is None else error(run.error),
     }

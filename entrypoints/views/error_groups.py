@@ -31,16 +31,16 @@ class Problem:
     @property
     def kind(self) -> tuple[str | None, str, str]:
         """The parts by which problems are grouped: code, what is wrong and what to do, without the table's name."""
-        return self.code, self._unnamed(self.what), self._unnamed(self.todo or "")
+        return self.code, self._without_table(self.what), self._without_table(self.todo or "")
 
-    def _unnamed(self, words: str) -> str:
+    def _without_table(self, words: str) -> str:
         own = words.removeprefix(f"{self.table}: ")
         return re.sub(rf"(?<![\w.]){re.escape(str(self.table))}(?!\w)", "TABLE", own)
 
     @property
     def lines(self) -> Sequence[str]:
         """The lines to print for a problem of one table; the first says what is wrong."""
-        code = None if self.code is None else _explained(self.code)
+        code = None if self.code is None else _page_words(self.code)
         rest = "\n".join(part for part in (self.found, self.todo, code, self.note) if part)
         return [self.what, *rest.splitlines()]
 
@@ -90,8 +90,8 @@ def lines_of_group(problems: Sequence[Problem]) -> Sequence[str]:
     for problem in problems:
         words = "; ".join(line for part in (problem.found, problem.note) if part for line in part.splitlines())
         lines.append(f"{problem.table}: {words}" if words else str(problem.table))
-    return [*lines, *todo.splitlines(), *([] if code is None else [_explained(code)])]
+    return [*lines, *todo.splitlines(), *([] if code is None else [_page_words(code)])]
 
 
-def _explained(code: str) -> str:
+def _page_words(code: str) -> str:
     return f"{code} is explained in docs/reference/alarms.md"

@@ -86,9 +86,9 @@ def _lookup_text(joined: JoinDeclaration, name: str) -> str:
 
 def _default_text(source: Source) -> str:
     if source.way is JoinType.INNER:
-        return "a row that finds none waits for it"
+        return "a row without a match waits for one"
     values = ", ".join(f"{own} {source.otherwise.get(own, 'NULL')}" for own in source.columns)
-    return f"a row that finds none has {values}" if values else "a row that finds none stays"
+    return f"a row without a match has {values}" if values else "a row without a match stays"
 
 
 def plan_table(

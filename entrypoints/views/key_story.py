@@ -21,27 +21,27 @@ MOST_CELLS: Final = 12
 class Story:
     """The events of one key and their outcomes, numbered from 1."""
 
-    def __init__(self, dimension: Dimension, known: KeyState, explained: Explanation) -> None:
+    def __init__(self, dimension: Dimension, key_state: KeyState, explained: Explanation) -> None:
         self.dimension = dimension
-        self.known = known
+        self.key_state = key_state
         self.steps = explained.steps
         self.is_whole = explained.is_whole
         self.numbers = number(explained.steps)
 
     def place(self, position: Position) -> str:
         """Return the origin of an event as `FILE:ROW`."""
-        return f"{self.known.objects.get(position.object, f'object {position.object}')}:{position.row}"
+        return f"{self.key_state.objects.get(position.object, f'object {position.object}')}:{position.row}"
 
     def what(self, step: Step) -> str:
         """Return the outcome of an event, with its reason."""
         verdict = self._verdict(step)
         if step.alike is not None:
-            verdict += f", the same as {self.numbers[step.alike]} once more"
+            verdict += f", the same change as {self.numbers[step.alike]} again"
         if step.tie is not None:
             verdict += f", tie with {self.numbers[step.tie]}: the later row wins"
         effect = self._effect(step)
         not_sent = f" · not sent: {', '.join(step.unset)}" if step.unset else ""
-        unchanged = f" · shown as it was first: {', '.join(step.first_values)}" if step.first_values else ""
+        unchanged = f" · first value kept: {', '.join(step.first_values)}" if step.first_values else ""
         return f"{verdict}{': ' if effect else ''}{effect}{not_sent}{unchanged}"
 
     def _verdict(self, step: Step) -> str:
@@ -49,7 +49,7 @@ class Story:
         waited = "waited, then " if step.settled not in (None, step.batch) and step.batch is not None else ""
         match step.verdict:
             case Verdict.QUARANTINED:
-                return self._refused(step)
+                return self._quarantine_text(step)
             case Verdict.WAITING if by is not None:
                 return f"waiting for {by}"
             case Verdict.WAITING:
@@ -57,62 +57,62 @@ class Story:
             case Verdict.SUPERSEDED:
                 return f"{waited}superseded by {by}, of the same batch"
             case Verdict.STALE:
-                return f"{waited}stale: {by} is newer, and was there before"
+                return f"{waited}stale: {by} is newer, and was applied before"
             case Verdict.DUPLICATE:
                 return f"duplicate of {by}"
             case _ if by is not None:
-                return f"{waited}applied in its place before {by}, which was there"
+                return f"{waited}applied before {by}, which was there already"
             case _:
                 return f"{waited}applied"
 
     def _waiting(self, step: Step) -> str:
-        if step.position.epoch > self.known.progress.epoch:
+        if step.position.epoch > self.key_state.progress.epoch:
             return "waiting for its full load to be complete"
         if step.settled is not None:
             return "waiting for its row"
-        others = [key for key in (step.old_key, step.key) if key is not None and key != self.known.key]
-        return f"waiting, as key {key_words(others[0])} is held" if others else "waiting"
+        others = [key for key in (step.old_key, step.key) if key is not None and key != self.key_state.key]
+        return f"waiting: key {key_words(others[0])} is held" if others else "waiting"
 
     @property
     def is_held(self) -> bool:
         """True if events wait behind a row in quarantine, of this key or of one that a key change connects."""
-        epoch = self.known.progress.epoch
+        epoch = self.key_state.progress.epoch
         waits = [step for step in self.steps if step.verdict is Verdict.WAITING and step.settled is None]
-        is_refused = any(refused.is_holding for refused in self.known.quarantined)
+        is_refused = any(refused.is_holding for refused in self.key_state.quarantined)
         return is_refused or any(step.position.epoch <= epoch for step in waits)
 
     def position(self, step: Step) -> str:
         """Return the position of an event in the order of the source; without a commit time it has none."""
         if step.quarantined is not None and step.quarantined.reason is Reason.SEQUENCE:
             return "no commit time"
-        return position_words(step.position, step.time, self.known.progress.sequences)
+        return position_words(step.position, step.time, self.key_state.progress.sequences)
 
-    def _refused(self, step: Step) -> str:
+    def _quarantine_text(self, step: Step) -> str:
         refused = step.quarantined
         if refused is None:
             return ""
         why = f"{refused.reason.value}{': ' if refused.detail else ''}{refused.detail}"
         if refused.discarded_in is not None:
-            return f"given up in batch {refused.discarded_in}, after {why}"
+            return f"discarded in batch {refused.discarded_in}: {why}"
         return f"in quarantine{', the key waits for it' if refused.is_holding else ''}: {why}"
 
     def _effect(self, step: Step) -> str:
         if step.verdict in (Verdict.STALE, Verdict.DUPLICATE, Verdict.QUARANTINED) and not step.changes:
             return ""
-        goes = "is deleted, and its values stay" if self.dimension.is_soft else "is removed"
+        outcome = "is deleted, and its values stay" if self.dimension.is_soft else "is removed"
         if step.operation is Operation.DELETE:
-            return f"the row {goes}"
+            return f"the row {outcome}"
         if step.operation is Operation.TRUNCATE:
-            return f"every older row {goes}"
-        if step.key != self.known.key:
-            return f"the row goes to key {key_words(step.key)}"
+            return f"every older row {outcome}"
+        if step.key != self.key_state.key:
+            return f"the row moves to key {key_words(step.key)}"
         moved = "" if step.old_key is None else f"from key {key_words(step.old_key)}: "
         others = {name: change for name, change in step.changes.items() if name not in self.dimension.key}
         return moved + (change_words(others) or ("the row is there" if step.changes else "nothing changed"))
 
     def before(self) -> str | None:
         """Return the row before the first event; None if it is unknown."""
-        base = self.known.base
+        base = self.key_state.base
         if base is None:
             return None
         if base.row is None or not base.row.cells:
@@ -121,18 +121,18 @@ class Story:
 
     def stored(self) -> str:
         """Return the stored row as text."""
-        stored = self.known.stored or self.known.deleted_row
+        stored = self.key_state.stored or self.key_state.deleted_row
         if stored is None:
             return "no row"
         position = stored.row.position
-        where = position_words(position, None, self.known.progress.sequences)
+        where = position_words(position, None, self.key_state.progress.sequences)
         deleted = " · deleted" if stored.row.deleted else ""
         return f"{cell_words(stored.row.cells)}{deleted} · position {where}, {self.place(position)}"
 
     @property
     def visible_with(self) -> int | None:
         """The batch with which the stored row became visible; None if unknown."""
-        stored = self.known.stored or self.known.deleted_row
+        stored = self.key_state.stored or self.key_state.deleted_row
         if stored is not None:
             return stored.batch
         removals = [step.settled for step in self.steps if step.verdict is Verdict.APPLIED and not step.changes]
@@ -141,7 +141,7 @@ class Story:
     def since(self) -> str | None:
         """Return the time and commit with which the stored row became visible; None if unknown."""
         batch = self.visible_with
-        record = None if batch is None else self.known.commits.get(batch)
+        record = None if batch is None else self.key_state.commits.get(batch)
         if record is None:
             return None if batch is None else f"visible since batch {batch}"
         commit = "" if record.commit is None else f", commit {record.commit}"
@@ -149,8 +149,8 @@ class Story:
 
     def unknown(self) -> list[str]:
         """Return sentences about what is no longer known of the key."""
-        sentences = [] if self.is_whole else ["What left it so is no longer remembered."]
-        progress, lateness = self.known.progress, self.dimension.lateness
+        sentences = [] if self.is_whole else ["The events that led to this row are no longer remembered."]
+        progress, lateness = self.key_state.progress, self.dimension.lateness
         if isinstance(lateness, Ordered):
             sentences.append(
                 "The table is `ordered`: beside the event of the row, deletes of the last "
@@ -159,8 +159,8 @@ class Story:
             )
         elif progress.low_watermark is not None and progress.low_watermark.sequence != LOAD_SEQUENCE:
             watermark = position_words(Position(1, progress.low_watermark.sequence, 0, 0), None, progress.sequences)
-            sentences.append(f"Events up to {watermark} are folded into the row, and forgotten by and by.")
-        elif self.known.has_loads and self.known.base is None and self._begins_late():
+            sentences.append(f"Events up to {watermark} are folded into the row, and are forgotten over time.")
+        elif self.key_state.has_loads and self.key_state.base is None and self._begins_late():
             sentences.append(
                 "A row of the full load is folded into the row by the first change, and not remembered."
             )

@@ -72,7 +72,7 @@ def print_waiting_groups(out: Console, tables: Sequence[QuarantinedTable]) -> No
         keys = {entry.key for entry in quarantine.incomplete}
         numbers = (f"{len(quarantine.incomplete):,}", f"{len(keys):,}")
         table.add_row(escaped(str(quarantine.name)), *numbers, _oldest(quarantine.incomplete), WAIT)
-    out.print("[bold]Waiting: they have a part of a row that does not exist yet.[/]")
+    out.print("[bold]Waiting: events with a part of a row that does not exist yet.[/]")
     out.print(table)
 
 
@@ -98,20 +98,20 @@ def print_waiting(out: Console, entries: Sequence[Entry]) -> None:
 
 def print_entries(out: Console, entries: Sequence[Entry]) -> None:
     """Print rows, one line each."""
-    held = [entry for entry in entries if entry.is_held]
+    holding = [entry for entry in entries if entry.is_held]
     final = [entry for entry in entries if not entry.is_held]
-    if held:
+    if holding:
         grid = terminal.grid("key", "since", "waits", "reason", "from", "as written", right=("waits",))
-        for entry in held:
+        for entry in holding:
             _add(grid, entry, f"{entry.waiting_events:,}")
         out.print(grid)
-        for entry in held:
+        for entry in holding:
             if entry.also_holds:
                 others = ", ".join(words_of(key) for key in entry.also_holds[:MOST_KEYS])
                 more = " …" if len(entry.also_holds) > MOST_KEYS else ""
                 out.print(escaped(f"{key_words(entry)} also holds {others}{more}: a key change waits behind it."))
     if final:
-        if held:
+        if holding:
             out.print("[bold]No change waits behind these:[/]")
         grid = terminal.grid("key", "since", "reason", "from", "as written")
         for entry in final:

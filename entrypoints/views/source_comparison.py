@@ -28,7 +28,7 @@ _KINDS: Final = {
     Kind.MISSING: "the source has a row, the table has none",
     Kind.EXTRA: "the table has a row, the source has none",
     Kind.CHANGED: "the values differ",
-    Kind.REPEATED: "a side has several rows",
+    Kind.REPEATED: "one side has several rows with this key",
 }
 _PROOFS: Final = {
     Proof.PASSED: "and the table has applied later changes since",
@@ -53,12 +53,12 @@ def document(name: TableName, verification: SourceVerification) -> Mapping[str, 
         "comparisons": verification.comparisons,
         "differences": [
             {
-                "key": json.loads(known.difference.key),
-                "kind": known.difference.kind.value,
-                "since": documents.time(known.since),
-                "proof": None if known.proof is None else known.proof.value,
+                "key": json.loads(item.difference.key),
+                "kind": item.difference.kind.value,
+                "since": documents.time(item.since),
+                "proof": None if item.proof is None else item.proof.value,
             }
-            for known in verdict.differences
+            for item in verdict.differences
         ],
         "compared": [column.name for column in verification.columns.columns],
         "not_compared": dict(verification.columns.left_out),
@@ -128,8 +128,8 @@ def _show_details(name: TableName, verification: SourceVerification, *, with_key
 
 
 def _differences(verdict: SourceVerdict, *, with_keys: bool) -> Sequence[str]:
-    def kind(known: KnownDifference) -> tuple[bool, str, str]:
-        return known.proof is None, _KINDS[known.difference.kind], _PROOFS[known.proof]
+    def kind(item: KnownDifference) -> tuple[bool, str, str]:
+        return item.proof is None, _KINDS[item.difference.kind], _PROOFS[item.proof]
 
     lines = []
     for (_, words, proof), group in groupby(sorted(verdict.differences, key=kind), key=kind):

@@ -151,20 +151,22 @@ def count_words(counts: Counts, *, every: bool = False) -> str:
         (counts.released, "released", ""),
     ]
     always = ("applied", "duplicates", "stale") if every else ("applied",)
-    return " · ".join(f"{_counted(number, name)}{more}" for number, name, more in parts if number or name in always)
+    return " · ".join(
+        f"{_count_text(number, name)}{more}" for number, name, more in parts if number or name in always
+    )
 
 
 def sum_words(counts: Counts) -> str:
     """Return the sum of a run: `70,193 read = 69,685 applied + 412 superseded`."""
     names = ("applied", "superseded", "duplicates", "stale", "quarantined", "waiting", "skipped")
-    parts = [_counted(number, name) for name in names if (number := getattr(counts, name))]
+    parts = [_count_text(number, name) for name in names if (number := getattr(counts, name))]
     return f"{counts.read:,} read = " + (" + ".join(parts) or "0 applied")
 
 
-def _counted(number: int, name: str) -> str:
+def _count_text(number: int, name: str) -> str:
     """Return a count with its name, `duplicates` in the singular for 1.
 
-    >>> _counted(1, "duplicates"), _counted(2, "duplicates"), _counted(1, "stale")
+    >>> _count_text(1, "duplicates"), _count_text(2, "duplicates"), _count_text(1, "stale")
     ('1 duplicate', '2 duplicates', '1 stale')
     """
     return f"{number:,} {'duplicate' if (number, name) == (1, 'duplicates') else name}"

@@ -256,7 +256,7 @@ def test_settings_without_a_table_are_a_mistake(lakeward: Command, tmp_path: Pat
     ended = lakeward(command)
     assert ended.code == 1
     assert "no table is configured" in ended.err
-    assert "Name them under [tables]." in ended.err
+    assert "Name the tables under [tables]." in ended.err
 
 
 def test_a_plugin_is_told_of_every_commit(lakeward: Command, tmp_path: Path) -> None:
@@ -502,10 +502,10 @@ def test_an_empty_quarantine_says_so(lakeward: Command, tmp_path: Path) -> None:
         (["discard", "shop.orders", "--limit", "3"], "say which rows to discard"),
         (["discard", "shop.orders", "1", "--at", "LOAD00000001.csv:3"], "a key and --at cannot be given together"),
         (["fix", "shop.orders"], "say which rows to fix"),
-        (["fix", "shop.orders", "1", "--from", "rows.toml"], "say which rows to fix, or which file to read back"),
+        (["fix", "shop.orders", "1", "--from", "rows.toml"], "a selection of rows and --from cannot be combined"),
         (["fix", "shop.orders", "--from", "rows.toml"], "rows.toml cannot be read"),
-        (["list", "--reason", "kast"], "'kast' is no reason"),
-        (["show", "shop.orders", "--since", "yesterday"], "'yesterday' is no time and no duration"),
+        (["list", "--reason", "kast"], "'kast' is not a reason"),
+        (["show", "shop.orders", "--since", "yesterday"], "'yesterday' is neither a time nor a duration"),
         (["export", "shop.orders", "--to", "no/folder/rows.csv"], "no/folder/rows.csv cannot be written"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -554,7 +554,7 @@ def test_jars_lists_what_is_needed_and_whether_it_is_there(
 def test_jars_of_something_unknown_are_a_mistake(lakeward: Command) -> None:
     ended = lakeward("jars", "fetch", "iceburg")
     assert ended.code == 1
-    assert "known are " in ended.err
+    assert "jars are needed by " in ended.err
 
 
 @pytest.mark.parametrize("words", list(every_command()), ids=" ".join)
@@ -584,7 +584,7 @@ def test_an_archive_of_classes_that_cannot_be_made_stops_no_fetching(
     ended = lakeward("jars", "fetch", "--json")
     assert (ended.code, ended.document["archive"]) == (0, None)
     assert ended.document["archive_error"]["what"] == "no Java was found"
-    assert "runs start more slowly: no Java was found" in lakeward("jars", "fetch").out
+    assert "was not written: no Java was found. Runs start more slowly." in lakeward("jars", "fetch").out
     ended = lakeward("jars", "archive", "--json")
     assert (ended.code, ended.document["error"]["what"]) == (1, "no Java was found")
 

@@ -84,15 +84,15 @@ def test_an_object_names_the_tables_that_read_it(s3: Buckets, tmp_path: Path) ->
     [
         (["--setting", "a.toml"], "required: --settings"),
         (["--settings", "a.toml", "--table", "shop.item"], "unknown argument --table"),
-        (["--settings", "a.toml", "--max-minutes", "soon"], "--max-minutes: 'soon' is no number of minutes"),
+        (["--settings", "a.toml", "--max-minutes", "soon"], "--max-minutes: 'soon' is not a number of minutes"),
         (["--settings", "a.toml", "--JOB_NAME", "shop"], "unknown argument --JOB_NAME"),
         (["--settings"], "expected one argument"),
         (["--settings", "a.toml", "--tables", "shop.item", "shop.other"], "unknown argument shop.other"),
         (["--settings", "a.toml", "--python-modules-installer-option", "-r"], "argument --python"),
         (["--settings", "a.toml", "-x"], "unknown argument -x"),
         (["--settings", "a.toml", "--object", "s3://a/b", "--tables", "shop.item"], "do not go together"),
-        (["--settings", "a.toml", "--max-minutes", "nan"], "'nan' is no number of minutes above 0"),
-        (["--settings", "a.toml", "--max-minutes", "0"], "'0' is no number of minutes above 0"),
+        (["--settings", "a.toml", "--max-minutes", "nan"], "'nan' is not a number of minutes above 0"),
+        (["--settings", "a.toml", "--max-minutes", "0"], "'0' is not a number of minutes above 0"),
     ],
 )
 def test_an_argument_that_is_not_known_is_refused_by_name(arguments: list[str], said: str) -> None:
@@ -239,7 +239,7 @@ def test_each_command_ends_as_on_the_command_line(jobs: Jobs, capsys: pytest.Cap
         ("load-complete", {"table": "shop.orders"}, "shop.orders"),
         ("reload", {"table": "shop.none"}, "shop.none is not configured"),
         ("verify", {}, "give either --history or --against source"),
-        ("verify", {"history": "true", "wait": "1m"}, "--keys and --wait go with --against source"),
+        ("verify", {"history": "true", "wait": "1m"}, "--keys and --wait are for --against source"),
     ):
         with pytest.raises(JobFailed, match=said):
             jobs(glue, command=command, **arguments)

@@ -115,11 +115,11 @@ def hold_ties(before: TableBefore, arrived: Arrivals, delivery: Delivery) -> Arr
     ties = find_ties(before, arrived)
     if ties and before.dimension.ties is Ties.FAIL:
         event_name, other_name = (
-            _named(position, delivery) for position in (ties[0].event.position, ties[0].other)
+            _place_words(position, delivery) for position in (ties[0].event.position, ties[0].other)
         )
         raise refuse_tie(before.dimension, event_name, other_name)
     return arrived.with_held(
-        [Reject.of(tie.event, Reason.TIE, tie_detail(_named(tie.other, delivery))) for tie in ties]
+        [Reject.of(tie.event, Reason.TIE, tie_detail(_place_words(tie.other, delivery))) for tie in ties]
     )
 
 
@@ -153,5 +153,5 @@ def with_repaired(before: TableBefore, arrived: Arrivals, delivery: Delivery) ->
     )
 
 
-def _named(position: Position, delivery: Delivery) -> str:
+def _place_words(position: Position, delivery: Delivery) -> str:
     return f"{delivery.object_of(position)}:{position.row}"

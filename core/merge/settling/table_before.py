@@ -65,7 +65,7 @@ class TableBefore:
             remembered_by_key=EventsByKey.of(remembered),
             newest=newest_by_key((key, event.position) for event in remembered for key in event.keys),
             newest_truncate=max((event.position for event in remembered if not event.keys), default=None),
-            deletes=newest_by_key((key, event.position) for event in remembered for key in _deleted(event)),
+            deletes=newest_by_key((key, event.position) for event in remembered for key in _removed_keys(event)),
             bases={} if replaces else memory.bases,
             columns=columns_of(dimension),
         )
@@ -128,7 +128,7 @@ class TableBefore:
         return None if broken is None else broken.describe(history.validity_columns)
 
 
-def _deleted(event: ChangeEvent) -> Sequence[Key]:
+def _removed_keys(event: ChangeEvent) -> Sequence[Key]:
     """Return the keys on which an event leaves no row."""
     if event.operation is Operation.DELETE:
         return event.keys

@@ -22,9 +22,9 @@ def place(to: str) -> Path:
     """Return the absolute path of a folder; raises ConfigError if it cannot be replaced atomically."""
     if "://" in to:
         raise ConfigError(
-            f"{to} is no folder of this machine",
-            found="a store has no step that replaces many objects at once: a reader would see some of both",
-            todo="Write to a disk, and copy the folder to a new name there. Or let readers read the table itself.",
+            f"{to} is not a folder on this machine",
+            found="an object store cannot replace many objects at once: a reader would see old and new files",
+            todo="Write to a folder on disk, and copy it to a new prefix. Or let readers read the table itself.",
         )
     path = Path.cwd() / os.path.normpath(to)  # without following the link that it may be
     if not path.is_symlink() and path.exists():
@@ -32,7 +32,7 @@ def place(to: str) -> Path:
     if path.is_symlink() and not _is_own_link(path):
         raise _not_replaceable(path, f"it is a link to {os.readlink(path)}")
     if within := next((parent for parent in path.parents if _is_own_link(parent)), None):
-        raise _not_replaceable(path, f"it is in {within}, which is replaced itself")
+        raise _not_replaceable(path, f"it is in {within}, which is replaced as a whole")
     return path
 
 

@@ -75,32 +75,33 @@ def _row(dimension: Dimension, entry: Entry, cells: Cells) -> Iterator[str]:
         yield f'operation = ""  # {", ".join(operation.value for operation in allowed)}: which of them?'
     yield from _place_lines(dimension, entry)
     yield "[row.cells]"
-    known = cells.after if repaired is None else repaired.cells
+    values = cells.after if repaired is None else repaired.cells
     for column in dimension.schema:
         what = f"{column.type}, of the key" if column.name in dimension.key else str(column.type)
-        yield _line(column.name, known, what)
+        yield _line(column.name, values, what)
     if entry.other_key is not None:
         yield "[row.old_key]"
         before = cells.before if repaired is None else repaired.old_key or {}
-        sent = {name: cell for name, cell in before.items() if isinstance(cell, str)}
+        key_values = {name: cell for name, cell in before.items() if isinstance(cell, str)}
         for name in dimension.key:
-            yield _line(name, {**known, **sent}, "before the change")
+            yield _line(name, {**values, **key_values}, "before the change")
 
 
 def _place_lines(dimension: Dimension, entry: Entry) -> Iterator[str]:
     """Yield the lines for the commit time and sequence of a row; optional ones are commented out."""
-    known = {"time": entry.repaired and entry.repaired.time, "sequence": entry.repaired and entry.repaired.sequence}
+    repaired = entry.repaired
+    values = {"time": repaired and repaired.time, "sequence": repaired and repaired.sequence}
     words = {"time": "the commit time, in UTC", "sequence": "its place in the order of the source: digits alone"}
     must, may = must_give(dimension, entry), may_give(dimension, entry)
-    for name in (name for name in known if name in may):
-        prefix = "" if name in must or known[name] else "# "
-        yield f"{prefix}{name} = {_text(known[name] or '')}  # {words[name]}"
+    for name in (name for name in values if name in may):
+        prefix = "" if name in must or values[name] else "# "
+        yield f"{prefix}{name} = {_text(values[name] or '')}  # {words[name]}"
 
 
-def _line(name: str, known: Mapping[str, Written], what: str) -> str:
-    if name in known:
-        return f"{_text(name)} = {_cell(known[name])}  # {printable(what)}"
-    return f'# {_text(name)} = ""  # {printable(what)}; which cell this is cannot be told: write it'
+def _line(name: str, values: Mapping[str, Written], what: str) -> str:
+    if name in values:
+        return f"{_text(name)} = {_cell(values[name])}  # {printable(what)}"
+    return f'# {_text(name)} = ""  # {printable(what)}; lakeward cannot tell which cell this is: write its value'
 
 
 def _cell(value: Written) -> str:
@@ -125,7 +126,8 @@ def read(file: Path, dimension: Dimension) -> Sequence[Row]:
     except (OSError, UnicodeDecodeError) as error:
         raise RepairError(f"{file} cannot be read", found=str(error)) from error
     except tomllib.TOMLDecodeError as error:
-        raise RepairError(f"{file} is no TOML", found=str(error), todo="https://toml.io/en/v1.0.0") from error
+        todo = "https://toml.io/en/v1.0.0"
+        raise RepairError(f"{file} is not valid TOML", found=str(error), todo=todo) from error
     _check_keys(str(file), content, ("table", "row"))
     if content.get("table") != str(dimension.name):
         raise RepairError(f"{file} is not of {dimension.name}", found=f"`table` is {content.get('table')!r}")
@@ -135,7 +137,7 @@ def read(file: Path, dimension: Dimension) -> Sequence[Row]:
     rows = [_read_row(file, row) for row in listed]
     for (name, row), times in Counter((row.file, row.row) for row in rows).items():
         if times > 1:
-            raise RepairError(f"{file} has {name}, row {row}, twice", todo="Take one of them out.")
+            raise RepairError(f"{file} has {name}, row {row}, twice", todo="Remove one of them.")
     return rows
 
 
@@ -184,23 +186,21 @@ def _read_old_key(where: str, value: object) -> Mapping[str, str] | None:
 
 
 def _operation(where: str, text: str) -> Operation:
-    known = [operation.value for operation in Operation]
-    if text not in known:
+    names = [operation.value for operation in Operation]
+    if text not in names:
         raise RepairError(
-            f"{where}: {text!r} is no operation" if text else f"{where}: `operation` is not filled in",
-            found="operations are " + ", ".join(known),
-            todo=nearest(text, known),
+            f"{where}: {text!r} is not an operation" if text else f"{where}: `operation` is not filled in",
+            found="the operations are " + ", ".join(names),
+            todo=nearest(text, names),
         )
     return Operation(text)
 
 
-def _check_keys(where: str, content: Mapping[str, Any], known: Sequence[str]) -> None:
+def _check_keys(where: str, content: Mapping[str, Any], keys: Sequence[str]) -> None:
     for key in content:
-        if key not in known:
-            raise RepairError(
-                f"{where}: there is no key {key!r}",
-                todo=nearest(key, known) or "Cells stand under [row.cells]; the keys are " + ", ".join(known),
-            )
+        if key not in keys:
+            listed = f"Cells belong under [row.cells]; the keys of a row are {', '.join(keys)}."
+            raise RepairError(f"{where}: there is no key {key!r}", todo=nearest(key, keys) or listed)
 
 
 def match(rows: Sequence[Row], entries: Sequence[Entry], table: str) -> list[Entry]:

@@ -26,7 +26,7 @@ Key = Annotated[list[str] | None, typer.Argument(help="The key.", show_default="
 At = Annotated[str | None, typer.Option("--at", help="One row, as FILE:ROW.")]
 Reasons = Annotated[
     list[str] | None,
-    typer.Option("--reason", help="Only rows of this reason; may be given again.", show_default="all"),
+    typer.Option("--reason", help="Only rows with this reason; may be repeated.", show_default="all"),
 ]
 Since = Annotated[
     str | None,
@@ -41,10 +41,12 @@ Before = Annotated[
 File = Annotated[
     str | None, typer.Option(help="Only rows of this file; `*` stands for anything.", show_default="all")
 ]
-Limit = Annotated[int | None, typer.Option(min=1, help="At most so many, the oldest first.", show_default="all")]
+Limit = Annotated[
+    int | None, typer.Option(min=1, help="At most this many rows, the oldest first.", show_default="all")
+]
 First = Annotated[
     int | None,
-    typer.Option("--limit", "--events", min=1, help="Only the first so many rows.", show_default="all"),
+    typer.Option("--limit", "--events", min=1, help="At most this many rows, the first ones.", show_default="all"),
 ]
 
 FILTERS: Final = {"reason": Reasons, "since": Since, "before": Before, "file": File, "limit": Limit}
@@ -151,10 +153,10 @@ def choice(
 
 
 def _reason(text: str) -> Reason:
-    known = [reason.value for reason in Reason]
-    if text not in known:
+    reasons = [reason.value for reason in Reason]
+    if text not in reasons:
         raise ConfigError(
-            f"{text!r} is no reason", found="reasons are " + ", ".join(known), todo=nearest(text, known)
+            f"{text!r} is not a reason", found="the reasons are " + ", ".join(reasons), todo=nearest(text, reasons)
         )
     return Reason(text)
 
@@ -177,7 +179,7 @@ def moment(text: str, now: datetime | None = None) -> int:
             time = datetime.fromisoformat(text.strip()).astimezone(UTC)
     except (ValueError, OverflowError) as error:
         raise ConfigError(
-            f"{text!r} is no time and no duration",
+            f"{text!r} is neither a time nor a duration",
             todo="Write a time as 2026-11-21T10:00, in your zone, or 2026-11-21T10:00Z; a duration as 30m, 2h, 7d.",
         ) from error
     return (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
@@ -80,8 +80,8 @@ def fix(
     """Write rows to a file, or read the corrected file back."""
     if from_ is not None and not (chosen.is_any and chosen.limit is None and to is None):
         raise ConfigError(
-            "say which rows to fix, or which file to read back: not both",
-            todo="With --from the file names the rows.",
+            "a selection of rows and --from cannot be combined",
+            todo="Leave the selection out: with --from the file names the rows.",
         )
     if from_ is None:
         _refuse_any(chosen, "fix")
@@ -198,14 +198,20 @@ def discard(
     _refuse_any(chosen, "discard")
     with _job(table, config, log, debug=debug) as job:
         quarantine = read_quarantine(job)
-        given_up = _select(quarantine, chosen)
-        report = release(job, Settlement(discarded=given_up))
-    more = len(chosen(quarantine.entries, quarantine.dimension)) - len(given_up)
-    return _report_settlement("discard", "given up", quarantine.name, given_up, report, as_json=as_json, more=more)
+        discarded = _select(quarantine, chosen)
+        report = release(job, Settlement(discarded=discarded))
+    more = len(chosen(quarantine.entries, quarantine.dimension)) - len(discarded)
+    return _report_settlement(
+        "discard", "discarded", quarantine.name, discarded, report, as_json=as_json, more=more
+    )
+
+
+_FIELDS: Final = {"replay": "replayed", "discard": "given_up"}
+"""The field of the JSON document with the settled rows, by command."""
 
 
 def _report_settlement(
-    command: str,
+    command: Literal["replay", "discard"],
     word: str,
     name: TableName,
     entries: Sequence[Entry],
@@ -217,7 +223,7 @@ def _report_settlement(
     """Print what was done; without a report nothing was."""
     if as_json:
         progress = None if report is None else documents.progress(report.progress)
-        content = {word.replace(" ", "_"): [document(name, entry) for entry in entries], "more": more}
+        content = {_FIELDS[command]: [document(name, entry) for entry in entries], "more": more}
         documents.emit(f"quarantine {command}", {**content, "progress": progress, "exit_code": 0})
         return 0
     out = terminal.console()

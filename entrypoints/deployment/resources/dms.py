@@ -68,6 +68,11 @@ def check(pipeline: DeployedPipeline) -> None:
 
 def parameters() -> Template:
     """Return the parameters, which differ by account and database."""
+    return {**_source_parameters(), **_instance_parameters(), **_file_parameters()}
+
+
+def _source_parameters() -> Template:
+    """Return the parameters of the source database."""
     return {
         "SourceEngine": {
             "Type": "String",
@@ -96,6 +101,12 @@ def parameters() -> Template:
             "AllowedPattern": "arn:aws[a-z-]*:secretsmanager:.*",
             "Description": "The secret of Secrets Manager with host, port, username and password of the source.",
         },
+    }
+
+
+def _instance_parameters() -> Template:
+    """Return the parameters of the replication instance."""
+    return {
         "ReplicationSubnets": {
             "Type": "List<AWS::EC2::Subnet::Id>",
             "Description": "Subnets in two zones from which the source database is reached.",
@@ -110,6 +121,12 @@ def parameters() -> Template:
             "Description": "The class of the replication instance.",
         },
         "ReplicationStorage": {"Type": "Number", "Default": 50, "MinValue": 5, "Description": "Its disk in GB."},
+    }
+
+
+def _file_parameters() -> Template:
+    """Return the parameters of the files that DMS writes."""
+    return {
         "CdcMaxBatchInterval": {
             "Type": "Number",
             "Default": 300,

@@ -63,27 +63,33 @@ def parameters(packaged: PackagedJob) -> Template:
     for title in TITLES:
         definitions |= _glue_size(title) if packaged.platform == "glue" else _emr_size(title)
     if packaged.platform == "emr-serverless":
-        jars = {"Default": _JARS[packaged.format]} if packaged.spark == _SPARK_3 else {}
-        definitions["TableFormatJars"] = {
-            "Type": "String",
-            **jars,
-            "Description": f"The jars of {packaged.format} on EMR, separated by commas.",
-        }
-        definitions["MaximumCores"] = {
-            "Type": "Number",
-            "Default": 64,
-            "Description": "The greatest number of vCPUs of all workers together.",
-        }
-        definitions["MaximumMemory"] = {
-            "Type": "Number",
-            "Default": 480,
-            "Description": "The greatest memory of all workers together in GB.",
-        }
-        definitions |= _network()
+        definitions |= _application_limits(packaged) | _network()
     return definitions
 
 
-def _network() -> Template:
+def _application_limits(packaged: PackagedJob) -> dict[str, Any]:
+    """Return the parameters of an application of EMR Serverless: its jars, and the limits of all workers."""
+    jars = {"Default": _JARS[packaged.format]} if packaged.spark == _SPARK_3 else {}
+    return {
+        "TableFormatJars": {
+            "Type": "String",
+            **jars,
+            "Description": f"The jars of {packaged.format} on EMR, separated by commas.",
+        },
+        "MaximumCores": {
+            "Type": "Number",
+            "Default": 64,
+            "Description": "The greatest number of vCPUs of all workers together.",
+        },
+        "MaximumMemory": {
+            "Type": "Number",
+            "Default": 480,
+            "Description": "The greatest memory of all workers together in GB.",
+        },
+    }
+
+
+def _network() -> dict[str, Any]:
     """Return the parameters of the workers' network, which they need to reach SQS, SNS and SSM."""
     return {
         "JobSubnets": {

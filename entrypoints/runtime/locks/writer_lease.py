@@ -60,7 +60,7 @@ class WriterLease:
             raise LockedError(
                 f"another process {self.does} this pipeline",
                 found=_holder(grant),
-                todo="Wait until it is done, and run again; if it has crashed, until its time is over. Nothing was "
+                todo="Wait until it ends, and run again; if it has crashed, until its lease expires. Nothing was "
                 "changed.",
             )
         self._thread.start()
@@ -89,7 +89,7 @@ class WriterLease:
                 "this process has lost the lease of the pipeline",
                 found=f"it is held by {_holder(self.successor)}"
                 if self.successor
-                else f"its time is over{why}",
+                else f"it has expired{why}",
                 todo="What it has not committed was not applied. Run again.",
             )
 
@@ -150,15 +150,15 @@ class WriterLease:
                 try:
                     self.lease.give_back(term)
                 except LakewardError as error:
-                    log.warning("the lease cannot be given back: its time ends by itself", error=error.what)
+                    log.warning("the lease cannot be released: it expires by itself", error=error.what)
 
     def _keep(self) -> None:
-        while not self._over.wait(self._rest()):
+        while not self._over.wait(self._remaining_seconds()):
             with self._lock:
                 if self.term is not None:
                     self._renew(self.term)
 
-    def _rest(self) -> float:
+    def _remaining_seconds(self) -> float:
         term = self.term
         remaining = 0 if term is None else (term.until - self.now()) / 1_000_000
         return max(_LEAST, remaining / _OFTEN)

@@ -32,9 +32,9 @@ def write_back(container: Any, runs: Iterable[TableRun]) -> Sequence[str]:
 def _status(run: TableRun, now: int) -> TableStatus:
     is_loaded = run.progress is not None and run.progress.batch > 0 and run.awaited is None
     error = None if run.error is None else str(run.error) or type(run.error).__name__
-    return TableStatus(table=_written(run.table), at=now, is_loaded=is_loaded, error=error)
+    return TableStatus(table=_entry_name(run.table), at=now, is_loaded=is_loaded, error=error)
 
 
-def _written(table: TableName) -> str:
+def _entry_name(table: TableName) -> str:
     """Return the name of the table's entry. Entries that name no table have the schema `?`."""
     return table.table if table.schema == "?" else str(table)

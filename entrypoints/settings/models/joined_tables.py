@@ -178,10 +178,10 @@ def joined_of(
     table itself, or is not configured; with `may_come` a pattern may still add the latter.
     """
     own_tables = [source.table for source in settings.sources.values()]
-    if chained := [table for table in own_tables if plain(table_name(table)) in map(plain, joined)]:
+    if joined_sources := [table for table in own_tables if plain(table_name(table)) in map(plain, joined)]:
         raise ConfigError(
             f"{name}: it cannot be joined like this",
-            found=f"{chained[0]} is a joined table itself",
+            found=f"{joined_sources[0]} is a joined table itself",
             todo="Name the tables that it is made of: those that a source feeds can be joined.",
         )
     unknown: Mapping[str, str] | None = settings.unknown if isinstance(settings.unknown, Mapping) else None
@@ -210,9 +210,9 @@ def _zone(name: TableName, sources: Mapping[str, Source], tables: Mapping[TableN
     if len({*zones.values()}) > 1:
         raise ConfigError(
             f"{name}: it cannot be joined like this",
-            found="the times of its sources are of several zones, and it is to have days of one: "
+            found="its sources have times in different zones, and its days are of one zone: "
             + ", ".join(f"{own} {own_zone}" for own, own_zone in zones.items()),
-            todo="Let `source_zone` be the same in all of them, or date it by times, which need no zone: leave "
+            todo="Set the same `source_zone` for all of them. Or date versions by times, which need no zone: leave "
             '`type = "date"`, `closed` and `validity = "run"` out.',
         )
     return next(iter(zones.values()), zone)
@@ -233,7 +233,7 @@ def _source(
         listed = ", ".join(map(str, tables)) or "none"
         raise ConfigError(
             f"{name}: it cannot be joined like this",
-            found=f"{own} is made of {table}, which is not under [tables]; there are {listed}",
+            found=f"{own} is made of {table}, which is not under [tables]; the tables are {listed}",
             todo=nearest(str(table), map(str, tables)) or "Name one of them, or write a section for it.",
         )
     return Source(
@@ -265,6 +265,6 @@ def check_joined(
     for source in joined.sources.values():
         if source.table in keyless:
             check_key(joined, dimensions[source.table])
-    complete = {name: known for name, known in dimensions.items() if len(known.schema) and known.key}
+    complete = {name: table for name, table in dimensions.items() if len(table.schema) and table.key}
     is_complete = all(source.table in complete for source in joined.sources.values())
     return validate_joined(joined, complete) if is_complete else None

@@ -133,7 +133,7 @@ def _check_bounds(rule: R, least: object, most: object) -> R:
     if least is None and most is None:
         raise ValueError("needs `min` or `max`")
     if isinstance(least, int) and isinstance(most, int) and least > most:
-        raise ValueError(f"nothing lies between `min` {least} and `max` {most}")
+        raise ValueError(f"no value lies between `min` {least} and `max` {most}")
     return rule
 
 

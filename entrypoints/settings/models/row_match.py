@@ -10,7 +10,7 @@ from lakeward.entrypoints.settings.models.tables import TableSettings
 
 _PAGE: Final = "docs/explanation/semantics.md#tables-without-a-key"
 _ORDERED: Final = (
-    'Set `lateness = "ordered"`, where its files come in order: a delete that comes before its insert finds no row '
+    'Set `lateness = "ordered"`, if its files come in order: a delete that comes before its insert finds no row '
     f"({_PAGE})."
 )
 
@@ -20,9 +20,9 @@ def match_of(name: TableName, table: TableSettings, lateness: Lateness) -> Match
     if table.match is None:
         return Match.KEY
     conflicts = [
-        (bool(table.key), f"its key is {', '.join(table.key)}", "Take `match` out: a key finds its rows better."),
+        (bool(table.key), f"its key is {', '.join(table.key)}", "Leave `match` out: rows are found by the key."),
         (table.mode != "mirror", 'it has `mode = "history"`', "A history needs a key: name one, or keep a mirror."),
-        (bool(table.rules), "it has rules for its columns", "Take them out: images are compared as they are sent."),
+        (bool(table.rules), "it has rules for its columns", "Leave them out: images are compared as sent."),
         (not isinstance(lateness, Ordered), "its changes may be late", _ORDERED),
     ]
     for is_conflict, found, todo in conflicts:

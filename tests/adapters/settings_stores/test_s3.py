@@ -60,5 +60,5 @@ def test_a_missing_or_unreadable_object_is_an_error(bucket: str, s3_server: Buck
     with pytest.raises(ConfigError, match=f"{url} cannot be read"):
         open_settings(url)
     s3_server.put(url, "a = b")
-    with pytest.raises(ConfigError, match=f"{url} is no TOML"):
+    with pytest.raises(ConfigError, match=f"{url} is not valid TOML"):
         open_settings(url)

@@ -166,7 +166,7 @@ def test_a_pipeline_is_opened_by_its_address_and_a_broken_parameter_fails_its_ta
     put(f"{path}/tables/shop.lines", "key = [")
     configured = open_settings(f"ssm:{path}/shop")
     assert configured.dimension(TableName("shop", "orders")).key == ("id",)
-    with pytest.raises(ConfigError, match=f"ssm parameter {path}/tables/shop.lines is no TOML"):
+    with pytest.raises(ConfigError, match=f"ssm parameter {path}/tables/shop.lines is not valid TOML"):
         configured.dimension(TableName("shop", "lines"))
 
 

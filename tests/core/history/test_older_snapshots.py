@@ -245,7 +245,7 @@ def _places_a_row_by_its_own_file(versions: Versions, row: SnapshotRow, span: Sn
     return WITHIN(versions, row, replace(span, position=span.position._replace(object=span.position.object - 1)))
 
 
-UNAPPLIED = full_loads._unapplied
+UNAPPLIED = full_loads._objects_to_apply
 WITHIN = older_snapshots._within
 
 
@@ -261,7 +261,7 @@ def _joins_nothing(_: Columns, versions: Iterable[Version]) -> Versions:
         (snapshot_splice, "insert_snapshot", _stands_behind_all),
         (older_snapshots, "_joined", _joins_nothing),
         (older_snapshots, "_within", _places_a_row_by_its_own_file),
-        (full_loads, "_unapplied", _takes_what_was_written_alone),
+        (full_loads, "_objects_to_apply", _takes_what_was_written_alone),
         (full_loads, "_older_snapshots", _compares_file_by_file),
         (full_loads, "is_first_snapshot", _is_never_the_first),
     ],

@@ -104,7 +104,7 @@ def test_a_table_that_one_layer_has_under_two_names_is_broken(first: dict[str, A
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("key = secret-word", "is no TOML"),
+        ("key = secret-word", "is not valid TOML"),
         ('{"key": secret-word}', "is no JSON"),
         ('{"s.a": {"key": "secret-word"}, "s.a": {}}', "the key 's.a' is there twice"),
     ],

@@ -52,7 +52,7 @@ def test_the_label_of_a_rule_is_its_name_or_its_kind() -> None:
     [
         (NotNull(of=("nam",)), "quality rule 1, not_null: the table has no column 'nam'"),
         (Length(column="id", most=3), "quality rule 1, length: it takes a string"),
-        (Range(column="id", least="10", most="9"), "nothing lies between 10 and 9"),
+        (Range(column="id", least="10", most="9"), "no value lies between 10 and 9"),
         (Range(column="id", least="x"), "quality rule 1, range: 'x' is no int"),
         (InSet(column="since", values=("2026",)), "quality rule 1, in_set: '2026' is no date"),
         (NullShare(column="nam", most=0.5), "quality rule 1, null_share: the table has no column 'nam'"),

@@ -141,7 +141,7 @@ def test_until_a_rename_is_carried_out_the_columns_of_the_old_name_are_asked_for
         (["shop.customer", "now"], 1, "shop.customer: nothing was applied yet, so there is nothing to read"),
         (["shop.customer", "now", "--sql", "trino"], 1, "shop.customer: nothing was applied yet, so there is"),
         (["shop.customer", "now", "--known", "3"], 1, "shop.customer does not keep what was known before"),
-        (["shop.customer", "now", "--to", "s3://lake/then"], 1, "s3://lake/then is no folder of this machine"),
+        (["shop.customer", "now", "--to", "s3://lake/then"], 1, "s3://lake/then is not a folder on this machine"),
         (["shop.customer", "now", "--to", "then", "--sql", "spark"], 2, "give one of them"),
         (["shop.customer", "now", "--limit", "-1"], 2, "--limit"),
         (["shop.customer", "now", "--limit", "3", "--to", "then"], 2, "--limit is for the rows that are shown"),

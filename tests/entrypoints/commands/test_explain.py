@@ -68,7 +68,7 @@ def test_columns_that_only_a_later_companion_has_are_read(lakeward: Command, lak
     assert [" ".join(line.split()) for line in shown[1:5]] == [
         "– before id 4 · city Bonn",
         "1 update 2026-11-21 09:02:00 UTC 2 2.csv:1 applied: nothing changed · not sent: city",
-        "2 update 2026-11-21 09:03:00 UTC 3 3.csv:1 applied: the row goes to key 5",
+        "2 update 2026-11-21 09:03:00 UTC 3 3.csv:1 applied: the row moves to key 5",
         "stored now: no row",
     ]
     assert "Events up to 2026-11-21 09:00:00 UTC are folded into the row" in shown[-1]
@@ -124,9 +124,9 @@ def test_copies_and_what_waits_for_a_load_are_told_apart(lakeward: Command, lake
     lines = lakeward("explain", "shop.orders", "4").out.splitlines()[1:6]
     assert [re.split(r"\d\.csv:\d +", line.rstrip())[1] for line in lines] == [
         "applied: city Kiel",
-        "stale: 1 is newer, and was there before",
+        "stale: 1 is newer, and was applied before",
         "duplicate of 1",
-        "applied, the same as 1 once more: nothing changed",
+        "applied, the same change as 1 again: nothing changed",
         "waiting for its full load to be complete: city Ulm",
     ]
 
@@ -151,7 +151,7 @@ def test_what_is_in_quarantine_and_what_waits_behind_it(lakeward: Command, lake:
     )
     ended = lakeward("explain", "shop.orders", "4")
     assert ended.code == 3
-    assert "given up in batch 2, after cast: no [bold]date" in ended.out
+    assert "discarded in batch 2: cast: no [bold]date" in ended.out
     assert "in quarantine, the key waits for it: cast: no [bold]date" in ended.out
     assert "waiting for 3: city Kiel" in ended.out
     assert "inexact since 0.csv" in ended.out
@@ -183,7 +183,7 @@ def test_a_row_that_went_for_a_reason_that_is_forgotten(lakeward: Command, lake:
     )
     lake.change_log([record(1, {1: "1.csv"}), event("change", "insert", at(1, 1), 1, id=4, city="Ulm")])
     ended = lakeward("explain", "shop.orders", "4")
-    assert "stored now: no row\nWhat left it so is no longer remembered." in ended.out
+    assert "stored now: no row\nThe events that led to this row are no longer remembered." in ended.out
 
 
 KEYS = {

@@ -42,7 +42,7 @@ def test_the_rows_of_a_mirror_are_written_in_place_of_those_before(
             "shop.customer: nothing was applied yet, so there is nothing to read",
         ),
         (["shop.customer", "--to", "lakeward.toml"], 1, "lakeward.toml cannot be replaced"),
-        (["shop.customer", "--to", "s3://lake/rows"], 1, "s3://lake/rows is no folder of this machine"),
+        (["shop.customer", "--to", "s3://lake/rows"], 1, "s3://lake/rows is not a folder on this machine"),
         (["shop.customer"], 2, "Missing option '--to'"),
     ],
 )

@@ -139,7 +139,7 @@ def test_a_folder_within_one_that_is_replaced_whole_is_refused(out: Path) -> Non
         write(folder, OLD)
     with pytest.raises(ConfigError) as refused:
         place("out/inner/more")
-    assert refused.value.found == f"it is in {out}, which is replaced itself"
+    assert refused.value.found == f"it is in {out}, which is replaced as a whole"
 
 
 def test_a_bucket_is_refused_with_the_reason() -> None:
@@ -147,7 +147,7 @@ def test_a_bucket_is_refused_with_the_reason() -> None:
         place("s3://lake/out")
     assert (
         refused.value.found
-        == "a store has no step that replaces many objects at once: a reader would see some of both"
+        == "an object store cannot replace many objects at once: a reader would see old and new files"
     )
 
 

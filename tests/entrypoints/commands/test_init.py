@@ -99,7 +99,7 @@ def test_nothing_is_overwritten(lakeward: Command, shop: Path) -> None:
     (shop / "lakeward.toml").write_text("mine", "utf-8")
     ended = lakeward("init", "landing")
     assert ended.code == 1
-    assert "is there already" in ended.err
+    assert "exists already" in ended.err
     assert (shop / "lakeward.toml").read_text("utf-8") == "mine"
     assert lakeward("init", "landing", "-c", "other.toml").code == 0
 

@@ -87,7 +87,7 @@ def test_events_that_wait_for_their_row_are_told_from_those_that_have_it(lakewar
     }
     assert (listed.code, listed.document["entries"]) == (0, [])
     shown = lakeward("quarantine", "list").out
-    assert "Nothing is in quarantine.\nWaiting: they have a part of a row that does not exist yet.\n" in shown
+    assert "Nothing is in quarantine.\nWaiting: events with a part of a row that does not exist yet.\n" in shown
     assert shown.endswith("Next: `lakeward quarantine show shop.orders`\n")
     one = lakeward("quarantine", "show", "shop.orders", "7").out
     assert "These wait for their row:" in one

@@ -138,7 +138,7 @@ def test_a_duration_is_a_time_before_now(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "soon", "2 weeks", "2026-13-01", "99999999999d"])
 def test_what_is_no_time_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="is no time and no duration"):
+    with pytest.raises(ConfigError, match="is neither a time nor a duration"):
         moment(text)
 
 

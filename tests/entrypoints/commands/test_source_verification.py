@@ -274,7 +274,7 @@ def test_the_database_may_call_the_table_otherwise(
     assert database.asked == [TableName("SHOP", "item")]
     write(tmp_path, MEMORY, SETTINGS, 'catalogue = { name = "shop.gone" }')
     ended = lakeward(*VERIFY)
-    assert (ended.code, "the database has no such table" in ended.err) == (4, True)
+    assert (ended.code, "the database has no table" in ended.err) == (4, True)
 
 
 @pytest.mark.parametrize(
@@ -283,8 +283,8 @@ def test_the_database_may_call_the_table_otherwise(
         (["verify"], 2, "either --history or --against source"),
         (["verify", "--history", "--against", "source"], 2, "either --history or --against source"),
         (["verify", "--against", "lake"], 2, "lake"),
-        (["verify", "--history", "--keys"], 2, "go with --against source"),
-        (["verify", "--history", "--wait", "1m"], 2, "go with --against source"),
+        (["verify", "--history", "--keys"], 2, "are for --against source"),
+        (["verify", "--history", "--wait", "1m"], 2, "are for --against source"),
         (["verify", "--against", "source", "--wait", "soon"], 2, "a duration"),
         (["verify", "shop.gone", "--against", "source"], 1, "shop.gone is not configured"),
     ],
@@ -299,7 +299,7 @@ def test_without_a_database_in_the_settings_there_is_nothing_to_ask(lakeward: Co
     write(tmp_path, MEMORY, '[tables."shop.item"]\nkey = ["id"]')
     ended = lakeward(*VERIFY)
     assert ended.code == 1
-    assert "nothing says how the database of the source is reached" in ended.err
+    assert "no database of the source is configured" in ended.err
 
 
 def test_a_table_without_a_key_is_refused(lakeward: Command, lake: MemoryTable, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_the_template_and_the_code_of_the_functions_are_written(
     for folder in ("one", "two"):
         ended = lakeward(*RENDER, "--package", str(package), "--to", folder, "--json")
         assert (ended.code, ended.document["dms"]) == (0, "make")
-        assert "will see nothing" in ended.document["warnings"][0]
+        assert "will never be raised" in ended.document["warnings"][0]
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
     assert one == two
     template, (archive,) = json.loads(one.pop("template.json")), one
@@ -48,7 +48,7 @@ def test_it_says_what_it_wrote_and_what_must_be_given(lakeward: Command, tmp_pat
     ended = lakeward(*RENDER, "--package", str(package), "--to", "out", "--dms", "existing")
     assert ended.code == 0
     assert "Parameters that must be given: PackageBucket, ReplicationTaskArn" in ended.out
-    assert "The alarms on lag, held keys and failures will see nothing" in ended.err
+    assert "The alarms on lag, held keys and failures will never be raised" in ended.err
 
 
 def test_it_prints_the_template(lakeward: Command, tmp_path: Path, package: Path) -> None:
@@ -56,9 +56,23 @@ def test_it_prints_the_template(lakeward: Command, tmp_path: Path, package: Path
     ended = lakeward(*RENDER, "--package", str(package), "--to", "-", "--dms", "none")
     assert json.loads(ended.out)["AWSTemplateFormatVersion"] == "2010-09-09"
     assert not [*tmp_path.rglob("template.json")]
-    assert "will see nothing" in ended.err
+    assert "will never be raised" in ended.err
     ended = lakeward(*RENDER, "--package", str(package), "--to", "-", "--json")
     assert ended.document["error"]["what"] == "--to - and --json both write to standard output"
+
+
+@pytest.mark.parametrize("to", ["package", "package/deploy", "link"])
+def test_it_does_not_write_into_the_folder_of_the_package(
+    lakeward: Command, tmp_path: Path, package: Path, to: str
+) -> None:
+    write_settings(tmp_path, settings())
+    (tmp_path / "link").symlink_to(package)
+    before = sorted(package.rglob("*"))
+    ended = lakeward(*RENDER, "--package", "package", "--to", to, "--json")
+    assert ended.code == 1
+    assert ended.document["error"]["what"] == "--to names the folder of the package, or a folder in it"
+    assert sorted(package.rglob("*")) == before
+    assert lakeward(*RENDER, "--package", "package", "--to", ".").code == 0
 
 
 def test_package_and_settings_may_be_in_a_bucket(

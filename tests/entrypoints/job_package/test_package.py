@@ -50,7 +50,7 @@ def test_the_newest_release_with_the_spark_that_is_installed_is_taken() -> None:
 
 @pytest.mark.parametrize(("platform", "name"), [("glue", "4.0"), ("emr", "7.13.0"), ("emr", "5.1"), ("glue", "")])
 def test_a_release_that_is_not_known_is_refused_with_those_that_are(platform: str, name: str) -> None:
-    with pytest.raises(ConfigError, match=r"(?s)nothing is known of release .*known are .*--release"):
+    with pytest.raises(ConfigError, match=r"(?s)lakeward does not know the release .*the releases are .*--release"):
         find_release(platform, name)
 
 
@@ -277,9 +277,9 @@ OTHER = "ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FIL
     [
         (NONE, ConfigError, "the index has no wheel of six==1.17.0 for AWS Glue 5.1 on x86_64"),
         (RETRYING + NONE, SetupError, "the index of Python packages cannot be reached"),
-        (OTHER, ConfigError, "another one than lakeward was tested with"),
+        (OTHER, ConfigError, "is not the one that lakeward was tested with"),
         ("ERROR: Invalid --python-version\n", SetupError, "(?s)could not fetch.*Invalid --python-version"),
-        ("", SetupError, "pip said nothing"),
+        ("", SetupError, "pip printed nothing"),
     ],
 )
 def test_what_keeps_pip_from_fetching_is_said(

@@ -103,7 +103,7 @@ def test_a_joined_table_selects_its_sources_and_a_table_its_joined_tables() -> N
 def test_an_error_of_a_name_lists_joined_tables() -> None:
     with pytest.raises(ConfigError, match="summary is a joined table") as error:
         CONFIGURED.choose(["dw.summary"])
-    assert error.value.todo == "Name a source of it: shop.customer, shop.orders"
+    assert error.value.todo == "Name one of its sources: shop.customer, shop.orders"
     with pytest.raises(ConfigError, match="dam is not configured") as error:
         select_tables(CONFIGURED, ["dw.dam"])
     assert "dw.dim" in str(error.value.todo)

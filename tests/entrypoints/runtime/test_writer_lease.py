@@ -116,7 +116,7 @@ def test_a_thread_renews_it_for_as_long_as_the_work_takes(monkeypatch: pytest.Mo
     with shared.writer_lease() as held_lease:
         assert often.wait(60)
         held_lease.check()
-        assert held_lease._rest() == 0.01
+        assert held_lease._remaining_seconds() == 0.01
     assert {term.fence for term in renewed} == {1}
     assert not [thread for thread in threading.enumerate() if thread.name == "lease shop"]
 

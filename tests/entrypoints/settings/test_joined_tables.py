@@ -170,8 +170,7 @@ def test_a_joined_history_with_days_refuses_sources_of_several_zones(tmp_path: P
         load(write(tmp_path, MEMORY, tables, f"{HISTORY}{by_day}\n", CUSTOMER, ADDRESS))
     assert (refused.value.what, refused.value.found) == (
         "dw.dim: it cannot be joined like this",
-        "the times of its sources are of several zones, and it is to have days of one: customer UTC, "
-        "address Asia/Tokyo",
+        "its sources have times in different zones, and its days are of one zone: customer UTC, address Asia/Tokyo",
     )
     assert "`source_zone`" in (refused.value.todo or "")
 

@@ -172,7 +172,7 @@ def test_a_mark_of_its_encoding_at_the_beginning_of_a_file_is_passed_over(tmp_pa
 
 def test_a_file_that_is_no_toml_is_refused_with_the_line(tmp_path: Path) -> None:
     error = refusal(tmp_path, "[pipeline\n")
-    assert error.what.endswith("is no TOML")
+    assert error.what.endswith("is not valid TOML")
     assert "line 1" in str(error.found)
 
 
@@ -304,7 +304,7 @@ def test_a_rule_that_nothing_keeps_is_refused(tmp_path: Path, rule: str) -> None
     error = refusal(
         tmp_path, MEMORY, f'[tables."shop.orders"]\nquality = [{{ rule = "{rule}", min = 3, max = 2 }}]'
     )
-    assert "nothing lies between `min` 3 and `max` 2" in str(error.found)
+    assert "no value lies between `min` 3 and `max` 2" in str(error.found)
 
 
 @pytest.mark.parametrize("suffix", ["__changes", "__quarantine"])
@@ -317,7 +317,7 @@ def test_a_table_may_not_be_called_as_what_is_kept_beside_another(tmp_path: Path
 def test_two_spellings_of_one_table_are_refused(tmp_path: Path) -> None:
     tables = """[tables."shop.orders"]\n[tables."shop.other"]\n[tables.'"shop".orders']"""
     error = refusal(tmp_path, MEMORY, tables)
-    assert "are of one table" in error.what
+    assert "are the same table" in error.what
     assert error.found == 'shop.orders, "shop".orders'
 
 

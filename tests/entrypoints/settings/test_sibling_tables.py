@@ -96,16 +96,16 @@ def test_defaults_and_patterns_may_say_both() -> None:
     ],
 )
 def test_a_history_has_the_name_of_no_other_table(tables: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="its history would be called"):
+    with pytest.raises(ConfigError, match="its history would have the name of another table"):
         configured(tables)
 
 
 @pytest.mark.parametrize(
     ("own", "words"),
     [
-        ({"key": ["id"], "mode": ["mirror"]}, "no such pair of modes"),
-        ({"key": ["id"], "mode": ["mirror", "mirror"]}, "no such pair of modes"),
-        ({"key": ["id"], "mode": ["mirror", {"x": 1}]}, "no such pair of modes"),
+        ({"key": ["id"], "mode": ["mirror"]}, "these modes cannot be combined"),
+        ({"key": ["id"], "mode": ["mirror", "mirror"]}, "these modes cannot be combined"),
+        ({"key": ["id"], "mode": ["mirror", {"x": 1}]}, "these modes cannot be combined"),
         ({"key": ["id"], "history_table": "versions"}, "names a table beside a mirror"),
         ({**BOTH, "history_table": 5}, "no name of a table"),
         ({**BOTH, "history_table": "lake.versions"}, "no name of a table"),
@@ -145,7 +145,7 @@ def test_what_the_source_calls_a_table_is_found_in_any_case_unless_that_is_anoth
 @pytest.mark.parametrize("key", ["reads", "history_table"])
 def test_what_names_one_table_is_not_said_of_many(key: str) -> None:
     for section in ({"tables": {"shop.*": {key: "x.y"}}}, {"tables": {}, "defaults": {key: "x.y"}}):
-        with pytest.raises(ConfigError, match="is for many tables"):
+        with pytest.raises(ConfigError, match="is for one table"):
             configured(**section)
 
 

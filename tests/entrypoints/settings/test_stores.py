@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,7 +19,8 @@ from lakeward.adapters.memory import MemoryTarget
 from lakeward.adapters.settings_stores.file import SettingsFile
 from lakeward.core.dimension import Dimension, Ordered, TableName
 from lakeward.core.errors import ConfigError, LakewardError, PluginError, StoreUnreachable, TableError
-from lakeward.core.ports import TableState
+from lakeward.core.ports import DescribedColumn, TableDescription, TableState
+from lakeward.core.schema import parse_type
 from lakeward.core.settings.secrets import SecretName
 from lakeward.entrypoints.api import run
 from lakeward.entrypoints.runtime.stop_signal import Stop
@@ -27,6 +29,7 @@ from lakeward.entrypoints.settings.configuration import Configuration, from_cont
 from lakeward.entrypoints.settings.secret_masking import HIDDEN, is_secret, mask_secrets, mask_urls
 from lakeward.entrypoints.settings.stores import address
 from lakeward.entrypoints.startup.context import open_settings
+from lakeward.entrypoints.startup.glue_checks import check_glue
 
 STORE = """
     [settings]
@@ -63,7 +66,7 @@ def test_a_store_counts_more_than_the_file_key_by_key(tmp_path: Path) -> None:
         ({"lateness": "soon"}, "must be a duration"),
         ({"key": "id"}, "should be a valid list"),
         ({"columns": {"id": "intt"}}, "intt"),
-        ({**FINE, "mode": ["mirror", "other"]}, "no such pair of modes"),
+        ({**FINE, "mode": ["mirror", "other"]}, "these modes cannot be combined"),
         ({**FINE, "quality": [{"rule": "not_null", "columns": ["none"]}]}, "none"),
         ("key", "must be a table of keys"),
     ],
@@ -428,11 +431,11 @@ def test_check_finds_all_that_a_run_would_refuse_at_first_and_writes_nothing(
     assert found == {
         "catalogue": [("wrong", missing)],
         "secrets": [("wrong", missing), ("wrong", "the secret env:PEPPER is too short")],
-        "source": [("looked at", None)],
-        "tables": [("asked", None)],
-        "ledger": [("asked", None)],
+        "source": [("read", None)],
+        "tables": [("read", None)],
+        "ledger": [("read", None)],
         "queue": [("wrong", "lakeward.toml: the settings are not right")],
-        "rules": [("not tried: that needs Spark (`lakeward plan`)", None)],
+        "rules": [("not checked: this needs Spark (`lakeward plan`)", None)],
     }
     said = lakeward("settings", "check")
     assert said.err.count(missing) == 1
@@ -447,9 +450,77 @@ def test_check_asks_no_service_where_it_is_told_not_to(
     ended = lakeward("settings", "check", "--no-ask", "--json")
     assert ended.code == 0
     outcomes = {name: outcome for name, [(outcome, _)] in parts(ended.document).items()}
-    hides = "not asked: receiving notices hides them from other runs"
-    not_asked = dict.fromkeys(("catalogue", "source", "tables", "ledger"), "not asked")
+    hides = "not queried: a received notice is hidden from other runs"
+    not_asked = dict.fromkeys(("catalogue", "source", "tables", "ledger"), "not queried")
     assert {**not_asked, "secrets": "not read", "queue": hides}.items() <= outcomes.items()
+
+
+GLUE = """
+[pipeline]
+name = "shop"
+[source]
+kind = "memory"
+[target]
+kind = "delta"
+warehouse = "{}"
+[registration]
+kind = "glue"
+[registration.lake_formation]
+{}
+[tables."shop.orders"]
+key = ["id"]
+columns = {{ id = "int", total = "int" }}
+"""
+SELECT = 'principal = "123456789012", permissions = ["SELECT"]'
+
+
+def test_check_refuses_a_warehouse_on_disk_that_glue_cannot_register(lakeward: Command, tmp_path: Path) -> None:
+    write(tmp_path, GLUE.format("lake/", ""))
+    for ask in ("--ask", "--no-ask"):
+        ended = lakeward("settings", "check", ask, "--json")
+        assert ended.code == 1
+        assert parts(ended.document)["registration"] == [
+            ("wrong", "lakeward.toml: tables that are not in S3 cannot be registered in Glue")
+        ]
+    write(tmp_path, GLUE.format("s3://lake/tables", ""))
+    assert lakeward("settings", "check", "--no-ask").code == 0
+
+
+@pytest.mark.parametrize(
+    "access",
+    [
+        f'grants = [{{ {SELECT}, all_but = ["NAME"] }}]',
+        f'[registration.lake_formation.tables."shop.orders"]\ngrants = [{{ {SELECT}, all_but = ["NAME"] }}]',
+        f'[registration.lake_formation.tables."shop.orders"]\ngrants = [{{ {SELECT}, columns = ["NAME"] }}]',
+        '[registration.lake_formation.tables."shop.orders"]\ncolumn_tags = { NAME = { pii = "yes" } }',
+    ],
+)
+def test_check_refuses_a_misspelt_column_of_a_grant_or_a_tag(
+    lakeward: Command, tmp_path: Path, access: str
+) -> None:
+    write(tmp_path, GLUE.format("s3://lake/tables", access.replace("NAME", "totl")))
+    ended = lakeward("settings", "check", "--no-ask", "--json")
+    (error,) = (part["error"] for part in ended.document["parts"] if part["part"] == "registration")
+    assert error["what"] == "access to shop.orders in Lake Formation: the table has no column 'totl'"
+    assert (error["found"], error["todo"]) == ("the columns are id, total", "Did you mean 'total'?")
+    for name in ("Total", "_lakeward_position"):
+        write(tmp_path, GLUE.format("s3://lake/tables", access.replace("NAME", name)))
+        assert lakeward("settings", "check", "--no-ask").code == 0
+
+
+def test_check_takes_the_columns_of_a_table_that_exists(tmp_path: Path) -> None:
+    """Columns that nobody declared are those of the table; without a query they are unknown, and not checked."""
+    access = f'grants = [{{ {SELECT}, all_but = ["totl"] }}]'
+    text = GLUE.format("s3://lake/tables", access).replace('columns = { id = "int", total = "int" }', "")
+    configured = open_settings(write(tmp_path, text))
+    columns = tuple(DescribedColumn(name=name, type=parse_type("int")) for name in ("id", "total"))
+    described = TableDescription(
+        namespace="shop", name="orders", format="delta", location="s3://lake/tables/shop/orders", columns=columns
+    )
+    lake = SimpleNamespace(identify=lambda name: name, describe=lambda name: described)
+    check_glue(configured, lake, asks=False)
+    with pytest.raises(ConfigError, match="the table has no column 'totl'"):
+        check_glue(configured, lake, asks=True)
 
 
 def test_check_says_which_table_cannot_be_read_and_that_the_lake_or_the_ledger_does_not_answer(
@@ -468,7 +539,7 @@ def test_check_says_which_table_cannot_be_read_and_that_the_lake_or_the_ledger_d
     errors[LINES] = TableError("shop.lines: its metadata are gone")
     document = lakeward("settings", "check", "--json").document
     assert [one["table"] for one in document["tables"] if one["error"] is not None] == ["shop.lines"]
-    assert parts(document)["tables"] == [("asked", None)]
+    assert parts(document)["tables"] == [("read", None)]
     assert "1 table fails until this is fixed" in lakeward("settings", "check").out
     errors[ORDERS] = StoreUnreachable("the catalog does not answer")
     assert parts(lakeward("settings", "check", "--json").document)["tables"] == [

@@ -54,19 +54,19 @@ def plan_of(since: dict[str, int], *whole: str) -> JoinPlan:
     [
         (
             CUSTOMER,
-            ["customer as it was at orders.ordered; a row that finds none has customer_key -1, name NULL"],
+            ["customer as it was at orders.ordered; a row without a match has customer_key -1, name NULL"],
         ),
         (
             replace(CUSTOMER, way=JoinType.INNER, otherwise={}),
-            ["customer as it was at orders.ordered; a row that finds none waits for it"],
+            ["customer as it was at orders.ordered; a row without a match waits for one"],
         ),
         (
             replace(CUSTOMER, columns={}, otherwise={}),
-            ["customer as it was at orders.ordered; a row that finds none stays"],
+            ["customer as it was at orders.ordered; a row without a match stays"],
         ),
         (
             replace(CUSTOMER, at=None),
-            ["customer as it is now; a row that finds none has customer_key -1, name NULL"],
+            ["customer as it is now; a row without a match has customer_key -1, name NULL"],
         ),
         (replace(CUSTOMER, at=None, otherwise={}), []),
     ],

@@ -155,7 +155,7 @@ def test_a_restore_to_what_others_made_of_the_last_batch_is_none_of_ours(forgott
     ],
 )
 def test_where_the_log_has_forgotten_our_commits_another_restore_mends_one_too(
-    forgotten: Places, version: int | None, timestamp: str | None, words: str
+    undone: Places, version: int | None, timestamp: str | None, words: str
 ) -> None:
     restore(forgotten, version, timestamp)
     with pytest.raises(TableError, match=words) as refused:
