@@ -210,7 +210,6 @@ def test_columns_that_rules_add_follow_those_of_the_table() -> None:
     assert "Correct `timestamp_column` or `sequence_column` under [source]" in str(refused.value.todo)
 
 
-
 def test_changes_whose_header_may_lack_op_are_refused_without_a_header_alone() -> None:
     expected = ExpectedLayout(DIMENSION, Dialect(), "Op", None, header_may_lack_op=True)
     assert find_layout("file.csv", "id,name,city\n1,Ada,Köln\n", expected, is_load=False).columns == COLUMNS
@@ -257,7 +256,6 @@ def test_rows_begin_after_the_header_even_if_empty_lines_precede_it(head: str, f
     """Else the header would be a row where the columns are texts."""
     found = layout(head, is_load=True, policies=Policies(add=Policy.IGNORE))
     assert found.first_line == first
-
 
 
 def test_a_header_of_changes_says_what_the_key_was_before() -> None:
@@ -312,14 +310,12 @@ def test_rows_and_their_header_may_end_otherwise() -> None:
     assert not layout(f"{names}\n{rows[0]}\r\n{rows[1]}\n").is_crlf, "a row ends otherwise"
 
 
-
 def test_a_head_that_ends_within_a_row_still_shows_the_line_ends() -> None:
     """The cut row has lost its own line end."""
     head = 'I,1,Ada,"a\nb"\r\nI,2,Bob,c\r\nI,3,Cy,"d\n'
     assert layout(head).is_crlf
     assert has_crlf(head, Dialect())
     assert not has_crlf(head.replace("\r", ""), Dialect())
-
 
 
 # Endpoints without deletes.

@@ -61,9 +61,7 @@ class Connector:
         self._mark("BEGIN", str(self.made))
         return str(self.made)
 
-    def change(
-        self, transaction: str | None, partition: int = 0, table: str = "orders", schema: Any = None
-    ) -> int:
+    def change(self, transaction: str | None, partition: int = 0, table: str = "orders", schema: Any = None) -> int:
         """Send a row with a new key, and return that."""
         self.own.sent += 1
         key = self.own.sent
