@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from broken_feeds import changes
 from broken_ports import AnyTable, BrokenLake
 
 from lakeward.adapters.memory import Frame, MemoryTable
@@ -32,9 +33,7 @@ class AppliesEachDeleteTwice(AnyTable):
 class FindsNoRowOfNulls(AnyTable):
     """Compares images with `=`, for which NULL equals nothing."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return _without_nulls(event)
+    deliver_event = changes(_without_nulls)
 
 
 class NeverRemovesARow(AnyTable):
