@@ -69,13 +69,6 @@ class LetsSnapshotRowsReplace(MemoryTable):
         return MemoryTable.resolve(self, plan, items)
 
 
-class LetsArrivalOrderWhatTies(MemoryTable):
-    """Applies the later of tied events, for any policy."""
-
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        return MemoryTable.resolve(self, replace(plan, dimension=replace(plan.dimension, ties=Ties.ARRIVAL)), frame)
-
-
 class FindsTiesOfOneBatchOnly(MemoryTable):
     """Finds only ties within a batch."""
 
@@ -495,11 +488,14 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable] | type[AnyTable]]] = {
     "a_truncate_removes_every_older_row": (TruncatesOnlyRowsOfTheBatch,),
     "a_full_load_replaces_all_rows": (KeepsRowsMissingFromALoad,),
     "a_change_that_ties_with_a_stored_one_is_held_or_stops_the_table": (
-        LetsArrivalOrderWhatTies,
+        broken_answers.LetsArrivalOrderWhatTies,
         FindsTiesOfOneBatchOnly,
     ),
-    "ties_are_held_until_an_operator_decides": (LetsArrivalOrderWhatTies,),
-    "ties_of_partial_rows_and_key_changes_are_held": (LetsArrivalOrderWhatTies, HoldsTheLaterKeyOfATieAlone),
+    "ties_are_held_until_an_operator_decides": (broken_answers.LetsArrivalOrderWhatTies,),
+    "ties_of_partial_rows_and_key_changes_are_held": (
+        broken_answers.LetsArrivalOrderWhatTies,
+        HoldsTheLaterKeyOfATieAlone,
+    ),
     "only_rows_that_show_a_column_change_are_refused": (
         RefusesAllRowsOfChangedFiles,
         RefusesDeletesThatShowAChange,
