@@ -354,19 +354,20 @@ def test_a_head_that_ends_within_a_row_still_shows_the_line_ends() -> None:
 # Files of another form.
 
 
-@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_a_file_that_is_no_utf_8_is_named_so(coding: str) -> None:
-    head = "I,1,a,b\n".encode(coding).decode("utf-8", errors="replace")
-    with pytest.raises(SourceError, match="is no UTF-8") as refused:
-        layout(head)
-    assert "iconv" in str(refused.value.todo)
-
-
-def test_a_file_that_gzip_packed_is_named_so() -> None:
-    head = gzip.compress(b"I,1,a,b\n" * 100).decode("utf-8", errors="replace")
-    with pytest.raises(SourceError, match="is packed by gzip, and its name does not say so") as refused:
-        layout(head)
-    assert "csv.gz" in str(refused.value.todo)
+@pytest.mark.parametrize(
+    ("content", "error", "todo"),
+    [
+        *(
+            ("I,1,a,b\n".encode(coding), "is no UTF-8", "iconv")
+            for coding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32")
+        ),
+        (gzip.compress(b"I,1,a,b\n" * 100), "is packed by gzip, and its name does not say so", "csv.gz"),
+    ],
+)
+def test_a_file_of_another_coding_is_named_so(content: bytes, error: str, todo: str) -> None:
+    with pytest.raises(SourceError, match=error) as refused:
+        layout(content.decode("utf-8", errors="replace"))
+    assert todo in str(refused.value.todo)
 
 
 @pytest.mark.parametrize("head", ["I,1,a;b,c;d\n", "I,1,a\0,b\n", "I,1,\ufffd\ufffd,b\n", "x\n", ""])
