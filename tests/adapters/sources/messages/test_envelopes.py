@@ -20,6 +20,7 @@ from lakeward.adapters.sources.messages.envelopes import (
     cell_after,
     cell_before,
     cell_of_key,
+    field_column,
 )
 from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 
@@ -77,6 +78,45 @@ def test_a_tombstone_of_the_table_is_no_row() -> None:
     assert [row[IS_DECODED] and row[HAS_NO_VALUE] for row in rows] == [True, False, True]
     (kept,) = decoded(replace(RECORDS, skips_tombstones=False), record(None))
     assert not kept[IS_DECODED]
+
+
+@pytest.mark.parametrize("name", ["note", "share", "seen"])
+def test_an_unsent_cell_is_not_null(name: str) -> None:
+    lacking = {column: value for column, value in ROW.items() if column != name}
+    null, absent = decoded(ITEM, written({**ROW, name: None}, "u"), written(lacking, "u"))
+    assert (null[IS_DECODED], absent[IS_DECODED]) == (True, False)
+
+
+def test_a_null_under_the_name_of_a_field_of_the_source_is_left() -> None:
+    envelopes = replace(ITEM, columns={**ITEM.columns, "schema": None})
+    told, null = decoded(envelopes, written({**ROW, "schema": "a"}), written({**ROW, "schema": None}))
+    assert (told[IS_DECODED], null[IS_DECODED]) == (True, False)
+
+
+def test_decimals_that_are_numbers_are_texts_without_an_exponent() -> None:
+    prices = replace(ITEM, columns={**ITEM.columns, "price": None}, numbers={"price": pa.decimal128(18, 8)})
+    texts = ("0", "-0", "1.5", "0.00000001", "1.2345678E7", "1.123456789")
+    line = written({**ROW, "seen": "x", "price": 0})
+    rows = decoded(prices, *(line.replace(":0}", f":{text}}}") for text in texts))
+    found = [row[cell_after(4)] if row[IS_DECODED] else None for row in rows]
+    assert found == ["0", "0", "1.50000000", None, None, None]
+
+
+def test_a_float_that_is_too_close_to_0_is_left() -> None:
+    floats = replace(ITEM, columns={**ITEM.columns, "share": pa.float32()})
+    rows = decoded(floats, *(written().replace("0.5", text) for text in ("0.0", "1e-50", "1.0E-46", "1e-20")))
+    assert [row[IS_DECODED] for row in rows] == [True, False, False, True]
+
+
+def test_zero_has_no_sign() -> None:
+    (row,) = decoded(ITEM, written().replace("0.5", "-0.0"))
+    assert (row[IS_DECODED], str(row[cell_after(2)])) == (True, "0.0")
+
+
+def test_a_transaction_may_be_a_number_or_a_text() -> None:
+    for transaction in (7, "0a001f"):
+        (row,) = decoded(ITEM, written(source={**SOURCE, "txId": transaction, "redo_thread": 1}))
+        assert (row[IS_DECODED], row[field_column("txId")]) == (True, str(transaction))
 
 
 ODD: Final = {
