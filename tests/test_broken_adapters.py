@@ -42,7 +42,7 @@ from lakeward.plugins.testing import LAWS, Bench, Law, try_law
 from lakeward.plugins.testing.bench import COLUMNS, Trial
 from lakeward.plugins.testing.laws.tables import state_machine
 from lakeward.plugins.testing.player import MemoryLake, Player
-from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Script, pack, pack_late, pack_reloaded
+from lakeward.plugins.testing.scripts import NAME, PACKED, Item, Script, pack, pack_late
 
 SEEN = (AssertionError, LakewardError)
 """How a law fails: its table differs, or a check of the adapter stops it."""
@@ -59,6 +59,7 @@ BY_LAW: Mapping[str, Sequence[Mistake]] = {
     **broken_images.BY_LAW,
     **broken_numbers.BY_LAW,
 }
+
 
 def _parts_of_loaded_rows() -> Script:
     """Return three batches: a full load, a partial update of a row, and an older one that comes late."""
@@ -107,8 +108,6 @@ OF_ICEBERG: Mapping[str, Callable[[], Script]] = {
     "undecided": _undecided_key_changes,
     "late and bad": lambda: pack_late(Random(3), 4, Within(3), too_late=True, bad=0.2),
     "mended": lambda: pack(Random(8), 4, bad=0.1, fixed=0.8),
-    "other names": lambda: pack_late(Random(33), 3, Within(3), renamed=0.5),
-    "reloaded": lambda: pack_reloaded(Random(2), pack_late(Random(1), 3, Within(3), bad=0.1), 2, bad=0.1),
 }
 """Scripts by name. Each shows all of its mistakes."""
 
@@ -197,7 +196,7 @@ def test_every_law_of_the_kit_has_a_mistake_that_it_shows() -> None:
     assert all([*BY_LAW.values(), *broken_tables.BY_LAW.values()])
 
 
-IN_THE_GATE = ("in order", "late", "in part", "reloaded")
+IN_THE_GATE = ("in order", "late", "in part")
 """Scripts with which the gate tries one mistake of the Iceberg adapter. The others take long."""
 
 
@@ -215,7 +214,7 @@ def test_a_broken_iceberg_adapter_breaks_a_law(
     monkeypatch: pytest.MonkeyPatch, make_lake: MakeLake, name: str, break_it: broken_iceberg.Break
 ) -> None:
     player = _on_iceberg(make_lake, name)
-    break_it(monkeypatch, player)
+    break_it(monkeypatch)
     crash = broken_iceberg.CRASH.get(break_it)
     with pytest.raises(SEEN):
         player.play(() if crash is None else repeat(crash))

@@ -353,9 +353,7 @@ def deployed(
     """
     name = aws.pipeline
     file = write_settings(folder, settings_of(name, package.kind, tables))
-    made = template(
-        read_pipeline(load(file), str(file)), read_package(str(package.folder), "glue"), "none", poll=1
-    )
+    made = template(read_pipeline(load(file), str(file)), read_package(str(package.folder), "glue"), "none", poll=1)
     there = {"MakeLeaseTable": "no"}  # that of `step_functions`
     stack = Stack(made, {"PackageBucket": f"{name}-jobs", "PackagePrefix": "lakeward", **there})
     schema = Schema(tuple(Column(column, parse_type(type_)) for column, type_ in COLUMNS.items()))

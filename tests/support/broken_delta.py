@@ -57,12 +57,6 @@ def forgets_the_vector_before_by_spark(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(change, "inline", without)
 
 
-def keeps_rows_that_a_load_does_not_hold(patch: pytest.MonkeyPatch) -> None:
-    """Keeps the files of the old epoch at a reload, and reports them as removed."""
-
-    patch.setattr(Change, "drop_all", lambda self, rows: setattr(self, "dropped_rows", rows))
-
-
 def loses_what_else_a_file_held(patch: pytest.MonkeyPatch) -> None:
     """Rewrites a file with only the new rows, without a check."""
     rewrite = Change.rewrite
@@ -80,6 +74,5 @@ BROKEN: Sequence[tuple[str, Break, TableOptions]] = (
     ("in order", forgets_the_vector_before, TableOptions()),
     ("in order", forgets_the_vector_before_by_spark, TableOptions()),
     ("in order", loses_what_else_a_file_held, COPY_ON_WRITE),
-    ("reloaded", keeps_rows_that_a_load_does_not_hold, TableOptions()),
 )
 """The script that shows each mistake, and its layout."""

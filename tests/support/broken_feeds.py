@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Context, Decimal
+from typing import Any
 from unicodedata import normalize
 
 from broken_ports import AnyTable, BrokenLake
@@ -21,6 +22,35 @@ def _mistold(event: ChangeEvent, cells: Mapping[str, Cell]) -> ChangeEvent:
     return replace(event, cells={**event.cells, **cells})
 
 
+def changes(change: Callable[[ChangeEvent], ChangeEvent]) -> Any:
+    """Return a `deliver_event` that changes each event."""
+    return staticmethod(change)
+
+
+def writes(bend: Callable[[Any], Cell]) -> Any:
+    """Return a `deliver_event` that changes the cells of each event."""
+    return changes(lambda event: replace(event, cells={name: bend(cell) for name, cell in event.cells.items()}))
+
+
+def reads(kind: type, bend: Callable[[Any], Cell]) -> Any:
+    """Return a `deliver_event` that changes each value of a type, in cells and key."""
+
+    def bent(event: ChangeEvent) -> ChangeEvent:
+        cells = {name: bend(cell) if type(cell) is kind else cell for name, cell in event.cells.items()}
+        return replace(event, cells=cells, key=tuple(bend(own) if type(own) is kind else own for own in event.key))
+
+    return changes(bent)
+
+
+def ignores(operation: Operation) -> Any:
+    """Return a `deliver_item` that drops all events of an operation."""
+
+    def known(_cls: type[AnyTable], _lake: BrokenLake, item: Item) -> Sequence[Item]:
+        return [] if isinstance(item, ChangeEvent) and item.operation is operation else [item]
+
+    return classmethod(known)
+
+
 class LosesTheLastEvent(AnyTable):
     """Drops the last event of a batch."""
 
@@ -31,95 +61,60 @@ class LosesTheLastEvent(AnyTable):
         return [item for item in items if item is not last]
 
 
-def _bent(event: ChangeEvent, bend: Callable[[Cell], Cell]) -> ChangeEvent:
-    """Return an event with changed values, in cells and key."""
-    cells = {name: bend(cell) for name, cell in event.cells.items()}
-    return replace(event, cells=cells, key=tuple(map(bend, event.key)))
-
-
 class ReadsNumbersAsDoubles(AnyTable):
     """Keeps only 53 bits of numbers."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return _bent(event, lambda cell: min(int(float(cell)), 2**63 - 1) if isinstance(cell, int) else cell)
+    deliver_event = reads(int, lambda number: min(int(float(number)), 2**63 - 1))
 
 
 class TakesLettersForOthers(AnyTable):
     """Ignores the case of letters."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return _bent(event, lambda cell: cell.lower() if isinstance(cell, str) else cell)
+    deliver_event = reads(str, str.lower)
 
 
 class ComposesTexts(AnyTable):
     """Normalizes texts to composed characters."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return _bent(event, lambda cell: normalize("NFC", cell) if isinstance(cell, str) else cell)
+    deliver_event = reads(str, lambda text: normalize("NFC", text))
 
 
 class CutsTexts(AnyTable):
     """Cuts texts at 255 characters."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return _bent(event, lambda cell: cell[:255] if isinstance(cell, str) else cell)
+    deliver_event = reads(str, lambda text: text[:255])
 
 
 class CutsTimes(AnyTable):
     """Cuts times to milliseconds."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return _bent(event, _cut_time)
-
-
-def _cut_time(cell: Cell) -> Cell:
-    return cell.replace(microsecond=cell.microsecond // 1000 * 1000) if isinstance(cell, datetime) else cell
+    deliver_event = reads(datetime, lambda time: time.replace(microsecond=time.microsecond // 1000 * 1000))
 
 
 class ReadsDecimalsAsDoubles(AnyTable):
     """Keeps only 53 bits of decimals."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return _bent(event, _of_53_bits)
-
-
-def _of_53_bits(cell: Cell) -> Cell:
-    return Decimal(float(cell)).quantize(cell, context=Context(prec=60)) if isinstance(cell, Decimal) else cell
+    deliver_event = reads(Decimal, lambda number: Decimal(float(number)).quantize(number, context=Context(prec=60)))
 
 
 class UsesTheJulianCalendar(AnyTable):
     """Moves dates before the reform of the calendar by ten days."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return _bent(event, _julian)
-
-
-def _julian(cell: Cell) -> Cell:
-    is_old = type(cell) is date and date(1500, 1, 1) < cell < date(1582, 10, 15)
-    return cell + timedelta(days=10) if is_old and isinstance(cell, date) else cell
+    deliver_event = reads(
+        date, lambda day: day + timedelta(10) if date(1500, 1, 1) < day < date(1582, 10, 15) else day
+    )
 
 
 class TakesTheEmptyTextForNull(AnyTable):
     """Stores the empty text as NULL, like some databases."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return _mistold(event, {"a": event.cells.get("a") or None})
+    deliver_event = changes(lambda event: _mistold(event, {"a": event.cells.get("a") or None}))
 
 
 class NeverUpdates(AnyTable):
     """Inserts new rows, and never updates existing ones."""
 
-    @classmethod
-    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        return [] if isinstance(item, ChangeEvent) and item.operation is Operation.UPDATE else [item]
+    deliver_item = ignores(Operation.UPDATE)
 
 
 class UpdatesOnlyKnownKeys(AnyTable):
@@ -134,9 +129,7 @@ class UpdatesOnlyKnownKeys(AnyTable):
 class NeverDeletes(AnyTable):
     """Ignores deletes."""
 
-    @classmethod
-    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        return [] if isinstance(item, ChangeEvent) and item.operation is Operation.DELETE else [item]
+    deliver_item = ignores(Operation.DELETE)
 
 
 class AppliesTheFirstOfABatch(AnyTable):
@@ -171,9 +164,7 @@ class LetsTheFirstOfATieWin(AnyTable):
 class ForgetsTruncates(AnyTable):
     """Ignores truncates."""
 
-    @classmethod
-    def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
-        return [] if isinstance(item, ChangeEvent) and item.operation is Operation.TRUNCATE else [item]
+    deliver_item = ignores(Operation.TRUNCATE)
 
     def change_plan(self, plan: MergePlan) -> MergePlan:
         return replace(plan, truncates=Truncates(), folds=plan.folds_remembered)
@@ -182,25 +173,19 @@ class ForgetsTruncates(AnyTable):
 class NullsUnsentCells(AnyTable):
     """Writes NULL for unsent cells."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return _mistold(event, {name: None for name, cell in event.cells.items() if cell is UNSET})
+    deliver_event = writes(lambda cell: None if cell is UNSET else cell)
 
 
 class LeavesTheOldKey(AnyTable):
     """Applies a key change as an update of the new key."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return replace(event, old_key=None)
+    deliver_event = changes(lambda event: replace(event, old_key=None))
 
 
 class ForgetsTransactions(AnyTable):
     """Treats each change as a transaction of its own."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return replace(event, transaction=None)
+    deliver_event = changes(lambda event: replace(event, transaction=None))
 
 
 class HoldsNothing(AnyTable):
@@ -214,26 +199,19 @@ class HoldsNothing(AnyTable):
 class WritesZeroForNull(AnyTable):
     """Writes zero for NULL."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return _mistold(event, {name: 0 for name, cell in event.cells.items() if cell is None})
+    deliver_event = writes(lambda cell: 0 if cell is None else cell)
 
 
 class WritesNothingForNull(AnyTable):
     """Writes NULL for the empty text."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return _mistold(event, {name: None for name, cell in event.cells.items() if cell == ""})
+    deliver_event = writes(lambda cell: None if cell == "" else cell)
 
 
 class CutsWideNumbers(AnyTable):
     """Keeps only 32 bits of whole numbers, for any declared type."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        numbers = {name: cell for name, cell in event.cells.items() if isinstance(cell, int)}
-        return _mistold(event, {name: (cell + 2**31) % 2**32 - 2**31 for name, cell in numbers.items()})
+    deliver_event = writes(lambda cell: (cell + 2**31) % 2**32 - 2**31 if isinstance(cell, int) else cell)
 
 
 class OrdersALoadAfterChanges(AnyTable):

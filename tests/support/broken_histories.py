@@ -6,9 +6,10 @@ They change code that the formats share, in `spoil`.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
-from broken_ports import AnyTable
+from broken_ports import AnyTable, patched, wrapped
 from parts import in_parts
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -29,30 +30,25 @@ from lakeward.core.history.options import Track
 from lakeward.core.plan import MergePlan
 
 
-def _written(patch: pytest.MonkeyPatch, ends: str) -> None:
-    """Write versions with another end, after they were checked."""
-    rows = VersionRows.rows
+def _writes(ends: str) -> Any:
+    """Return a `spoil` that writes versions with another end, after they were checked."""
 
-    def wrongly(self: VersionRows, fresh: DataFrame) -> DataFrame:
-        return rows(self, fresh.withColumn("fresh", F.col("fresh").withField("version.ends", F.expr(ends))))
+    def ended(fresh: DataFrame) -> DataFrame:
+        return fresh.withColumn("fresh", F.col("fresh").withField("version.ends", F.expr(ends)))
 
-    patch.setattr(VersionRows, "rows", wrongly)
+    return wrapped(VersionRows, "rows", lambda rows: lambda self, fresh: rows(self, ended(fresh)))
 
 
 class EndsAVersionAnInstantEarly(AnyTable):
     """Ends each version one microsecond early, as if its end were its last valid instant."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        _written(patch, "fresh.version.ends - 1")
+    spoil = _writes("fresh.version.ends - 1")
 
 
 class LeavesEndedVersionsCurrent(AnyTable):
     """Writes a new version without ending the one before."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        _written(patch, "CASE WHEN fresh.version.went THEN fresh.version.ends END")
+    spoil = _writes("CASE WHEN fresh.version.went THEN fresh.version.ends END")
 
 
 class EndsTheWrongVersion(AnyTable):
@@ -79,10 +75,9 @@ class EndsTheWrongVersion(AnyTable):
 class KeepsTheVersionThatItCuts(AnyTable):
     """Writes the parts of an ended version that a late event cuts without removing the version."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        gone = VersionRows.gone
-        patch.setattr(VersionRows, "gone", lambda self, rows: gone(self, rows.where("gone.version.ends IS NULL")))
+    spoil = wrapped(
+        VersionRows, "gone", lambda gone: lambda self, rows: gone(self, rows.where("gone.version.ends IS NULL"))
+    )
 
 
 class TracksEveryColumn(AnyTable):
@@ -98,10 +93,7 @@ class TracksEveryColumn(AnyTable):
 class RemembersNoBases(AnyTable):
     """Remembers the events of a key without its base row."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        bases = VersionRows.bases
-        patch.setattr(VersionRows, "bases", lambda self, keys: bases(self, keys.limit(0)))
+    spoil = wrapped(VersionRows, "bases", lambda bases: lambda self, keys: bases(self, keys.limit(0)))
 
 
 class ForgetsValidTimes(AnyTable):
@@ -142,9 +134,7 @@ class RemembersNoWitness(AnyTable):
 class LetsALateTruncateEndWhatIsCurrentAlone(AnyTable):
     """Does not end a version earlier if a late truncate comes before the one that ended it."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(TableBeforeReader, "_remembered_keys", lambda _self: [])
+    spoil = patched(TableBeforeReader, "_remembered_keys", lambda _self: [])
 
 
 class FoldsTheNewestOfOldTruncates(AnyTable):
@@ -162,52 +152,42 @@ class FoldsTheNewestOfOldTruncates(AnyTable):
 class TrimsTruncatesBelowTheMark(AnyTable):
     """Trims truncates below the low watermark although a held key is older."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(base_rows, "truncate_instants", lambda _told, _epoch: {})
+    spoil = patched(base_rows, "truncate_instants", lambda _told, _epoch: {})
 
 
 class RemovesSupersededVersions(AnyTable):
     """Removes superseded knowledge, like a history without it."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        rows = VersionRows.rows
-        patch.setattr(VersionRows, "rows", lambda self, fresh: rows(self, fresh.where("fresh.known_to IS NULL")))
+    spoil = wrapped(
+        VersionRows, "rows", lambda rows: lambda self, fresh: rows(self, fresh.where("fresh.known_to IS NULL"))
+    )
 
 
 class OverwritesVersionsOfEqualTimes(AnyTable):
     """Treats a version with unchanged start and end as unchanged, for any cells."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        same = "{0}.begins = {1}.begins AND {0}.version.ends <=> {1}.ends"
-        patch.setattr(VersionRows, "_shows_same", lambda self, stored, version: same.format(stored, version))
+    SAME = "{0}.begins = {1}.begins AND {0}.version.ends <=> {1}.ends"
+    spoil = patched(VersionRows, "_shows_same", lambda _, *both: OverwritesVersionsOfEqualTimes.SAME.format(*both))
 
 
 class FoldsSupersededVersions(AnyTable):
     """Reads superseded rows of a key too."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(VersionRows, "believed", lambda self, rows: rows)
+    spoil = patched(VersionRows, "believed", lambda self, rows: rows)
 
 
 class RenumbersWrittenVersions(AnyTable):
     """Gives each written version a new number, existing ones too."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(VersionRows, "_number", lambda self, version: "bigint(NULL)")
+    spoil = patched(VersionRows, "_number", lambda self, version: "bigint(NULL)")
 
 
 class IdentifiesVersionsByStart(AnyTable):
     """Gives a version whose start moved a new number."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        found = "get(filter(stood, s -> s.begins = {}.begins), 0).number"
-        patch.setattr(VersionRows, "_number", lambda self, version: found.format(version))
+    spoil = patched(
+        VersionRows, "_number", lambda _, version: f"get(filter(stood, s -> s.begins = {version}.begins), 0).number"
+    )
 
 
 class NumbersEachPartByItself(AnyTable):

@@ -33,12 +33,6 @@ def deletes_nothing(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(write_options, "deletes_of", lambda *arguments: deletes(*arguments).limit(0))
 
 
-def keeps_rows_that_a_load_does_not_hold(patch: pytest.MonkeyPatch) -> None:
-    """Keeps the rows of the old epoch at a reload."""
-    operation = write_options.operation_of
-    patch.setattr(write_options, "operation_of", lambda plan, **_: operation(plan, replaces=False))
-
-
 def hashes_into_other_buckets_with_each_batch(patch: pytest.MonkeyPatch) -> None:
     """Looks for a row in another file group than its own."""
     options, buckets = write_options.options_of, cycle(("2", "3"))
@@ -77,6 +71,5 @@ BROKEN: Sequence[tuple[str, Break, TableOptions]] = (
     ("in order", hashes_into_other_buckets_with_each_batch, TableOptions()),
     ("in order", takes_the_greatest_for_the_newest, TableOptions(write_mode="copy-on-write")),
     ("in order", mixes_up_keys, TableOptions()),
-    ("reloaded", keeps_rows_that_a_load_does_not_hold, TableOptions()),
 )
 """The script that shows each mistake, and its layout."""

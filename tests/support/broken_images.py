@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from broken_feeds import changes
+from broken_memory import ChangesRows, ForgetsEntries
 from broken_ports import AnyTable, BrokenLake
 
 from lakeward.adapters.memory import Frame, MemoryTable
-from lakeward.core.events import ChangeEvent, Operation, same_cells
+from lakeward.core.events import ChangeEvent, Key, Operation, same_cells
+from lakeward.core.merge.change_log import ChangeLogContents
+from lakeward.core.merge.fold import Row
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import MergeResult
 from lakeward.plugins.testing import Item
 
 
@@ -32,9 +35,7 @@ class AppliesEachDeleteTwice(AnyTable):
 class FindsNoRowOfNulls(AnyTable):
     """Compares images with `=`, for which NULL equals nothing."""
 
-    @staticmethod
-    def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        return _without_nulls(event)
+    deliver_event = changes(_without_nulls)
 
 
 class NeverRemovesARow(AnyTable):
@@ -45,41 +46,30 @@ class NeverRemovesARow(AnyTable):
         return replace(event, operation=Operation.INSERT) if event.operation is Operation.UPDATE else event
 
 
-class RemovesEveryEqualRow(MemoryTable):
+class RemovesEveryEqualRow(ChangesRows):
     """Removes every row that equals an image."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        resolved = MemoryTable.resolve(self, plan, frame)
-        rows = resolved.detail.rows
+    def change(self, plan: MergePlan, frame: Frame, rows: dict[Key, Row | None]) -> None:
         for fact in [fact for fact, row in rows.items() if row is None and fact in self.rows]:
             equal = [other for other, row in self.rows.items() if same_cells(row.cells, self.rows[fact].cells)]
             rows.update(dict.fromkeys(equal))
-        return resolved
 
 
-class RemovesTheNewestEqualRow(MemoryTable):
+class RemovesTheNewestEqualRow(ChangesRows):
     """Removes the newest of several equal rows instead of the oldest."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        resolved = MemoryTable.resolve(self, plan, frame)
-        rows = resolved.detail.rows
-        gone = [fact for fact, row in rows.items() if row is None and fact in self.rows]
-        for fact in gone:
+    def change(self, plan: MergePlan, frame: Frame, rows: dict[Key, Row | None]) -> None:
+        for fact in [fact for fact, row in rows.items() if row is None and fact in self.rows]:
             equal = [other for other, row in self.rows.items() if same_cells(row.cells, self.rows[fact].cells)]
             del rows[fact]
             rows[max(other for other in equal if other not in rows)] = None
-        return resolved
 
 
-class RemovesAnotherRowForACopy(MemoryTable):
+class RemovesAnotherRowForACopy(ForgetsEntries):
     """Removes another row for a repeated object."""
 
-    def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        seen, self.memory.records = self.memory.records, []
-        try:
-            return MemoryTable.resolve(self, plan, frame)
-        finally:
-            self.memory.records = seen
+    def known(self, plan: MergePlan) -> ChangeLogContents:
+        return replace(self.memory, records=[])
 
 
 _NULLS = "a_row_of_nulls_is_equal_to_its_image"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from broken_histories import NumbersEachBatchFromOne
+from broken_ports import AnyTable
+
 from lakeward.adapters.memory import MemoryTable
 from lakeward.core.events import Key
 from lakeward.core.history.surrogate_numbers import Numbers
@@ -29,13 +32,6 @@ class ContinuesFromStoredNumbers(MemoryTable):
 
     def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
         return MemoryTable.numbers_after(self, replace(plan, numbered=max(self.numbers.values(), default=0)), rows)
-
-
-class CountsEachBatchFromOne(MemoryTable):
-    """Ignores the numbers that were given before."""
-
-    def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
-        return MemoryTable.numbers_after(self, replace(plan, numbered=0), rows)
 
 
 class CountsEachKeyByItself(MemoryTable):
@@ -68,11 +64,11 @@ class DoesNotCommitTheHighestNumber(MemoryTable):
         return MemoryTable.commit(self, plan, resolved, replace(progress, numbered=plan.numbered))
 
 
-BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
+BY_LAW: Mapping[str, Sequence[type[MemoryTable] | type[AnyTable]]] = {
     "a_version_keeps_its_number": (
         RenumbersVersionsOfTouchedKeys,
         ContinuesFromStoredNumbers,
-        CountsEachBatchFromOne,
+        NumbersEachBatchFromOne,
         CountsEachKeyByItself,
         ForgetsAVersionWhoseStartMoved,
         DoesNotCommitTheHighestNumber,

@@ -82,6 +82,20 @@ def bench_of(
     return Bench(lake=broken, examples=1, histories=histories, foreign=None if foreign is None else commit)
 
 
+def patched(owner: object, name: str, value: object) -> Any:
+    """Return a `spoil` that replaces an attribute of code that the formats share."""
+
+    def spoil(_cls: type[AnyTable], patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(owner, name, value)
+
+    return classmethod(spoil)
+
+
+def wrapped(owner: object, name: str, wrap: Callable[[Any], object]) -> Any:
+    """Return a `spoil` that replaces such an attribute by what it becomes."""
+    return patched(owner, name, wrap(getattr(owner, name)))
+
+
 class AnyTable:
     """A correct table with all its ports in one object.
 

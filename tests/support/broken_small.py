@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from broken_ports import AnyTable
+from broken_ports import AnyTable, patched, wrapped
 from broken_tables import Draw
 from pyroaring import BitMap64
 
@@ -35,75 +35,61 @@ from lakeward.core.merge.delivery import Delivery, DeliveryResult
 from lakeward.core.plan import MergePlan
 
 
-def _read(patch: pytest.MonkeyPatch, wrongly: Any) -> None:
-    """Change a batch after it is read."""
-    patch.setattr(settled_batch, "read_batch", lambda rows, plan: wrongly(read_batch(rows, plan), rows))
+def _reads(wrongly: Any) -> Any:
+    """Return a `spoil` that changes a batch after it is read."""
+    return patched(settled_batch, "read_batch", lambda rows, plan: wrongly(read_batch(rows, plan), rows))
 
 
-def _remembered(patch: pytest.MonkeyPatch, is_known: Any) -> None:
-    """Read only these changes from the change log."""
-    changes = _Entries.changes
-
-    def known(self: _Entries, keys: Collection[Key]) -> Iterator[Change]:
-        return (change for change in changes(self, keys) if is_known(change))
-
-    patch.setattr(_Entries, "changes", known)
+def _remembers(is_known: Callable[[Change], bool]) -> Any:
+    """Return a `spoil` that reads only these changes from the change log."""
+    return wrapped(_Entries, "changes", lambda changes: lambda self, keys: filter(is_known, changes(self, keys)))
 
 
 class ReadsABatchWithoutItsLastEvent(AnyTable):
     """Drops the last event."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        _read(patch, lambda batch, _rows: replace(batch, events=batch.events[:-1]))
+    spoil = _reads(lambda batch, _rows: replace(batch, events=batch.events[:-1]))
+
+
+def _with_rejects(batch: SmallBatch, rows: Any) -> SmallBatch:
+    columns = {name: rows[name].to_pylist() for name in rows.column_names if not name.startswith("_")}
+    events = [
+        ChangeEvent(
+            operation=Operation.UPDATE,
+            position=reject.position,
+            key=reject.keys[-1],
+            cells={name: values[batch.places[reject.position]] for name, values in columns.items()},
+            time=reject.time,
+        )
+        for reject in batch.rejects
+        if reject.keys
+    ]
+    others = [reject for reject in batch.rejects if not reject.keys]
+    return replace(batch, events=[*batch.events, *events], rejects=others)
 
 
 class TakesARejectForAnEvent(AnyTable):
     """Applies the readable cells of a rejected row."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        def wrongly(batch: SmallBatch, rows: Any) -> SmallBatch:
-            columns = {name: rows[name].to_pylist() for name in rows.column_names if not name.startswith("_")}
-            events = [
-                ChangeEvent(
-                    operation=Operation.UPDATE,
-                    position=reject.position,
-                    key=reject.keys[-1],
-                    cells={name: values[batch.places[reject.position]] for name, values in columns.items()},
-                    time=reject.time,
-                )
-                for reject in batch.rejects
-                if reject.keys
-            ]
-            others = [reject for reject in batch.rejects if not reject.keys]
-            return replace(batch, events=[*batch.events, *events], rejects=others)
-
-        _read(patch, wrongly)
+    spoil = _reads(_with_rejects)
 
 
 class ForgetsRememberedDeletes(AnyTable):
     """Ignores remembered deletes."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        _remembered(patch, lambda change: change.event.operation is not Operation.DELETE)
+    spoil = _remembers(lambda change: change.event.operation is not Operation.DELETE)
 
 
 class ForgetsTruncates(AnyTable):
     """Ignores remembered truncates."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        _remembered(patch, lambda change: change.event.operation is not Operation.TRUNCATE)
+    spoil = _remembers(lambda change: change.event.operation is not Operation.TRUNCATE)
 
 
 class ForgetsWaitingEvents(AnyTable):
     """Ignores waiting events."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        _remembered(patch, lambda change: not change.waiting)
+    spoil = _remembers(lambda change: not change.waiting)
 
 
 class ForgetsBases(AnyTable):
@@ -122,9 +108,7 @@ class ForgetsBases(AnyTable):
 class JoinsNoKeys(AnyTable):
     """Does not read keys that are linked to those of a batch by key changes."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(_Entries, "linked", lambda _self, touched: frozenset(touched))
+    spoil = patched(_Entries, "linked", lambda _self, touched: frozenset(touched))
 
 
 class AppliesCopies(AnyTable):
@@ -171,26 +155,19 @@ class LosesRepairedRowsWithoutAKey(AnyTable):
 class FindsNoStoredRow(AnyTable):
     """Finds no stored rows."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(settled_batch, "find_rows", lambda *_, **__: StoredRows())
+    spoil = patched(settled_batch, "find_rows", lambda *_, **__: StoredRows())
 
 
 class FindsDeletedRows(AnyTable):
     """Reads data files without their deletes."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(local_files, "_deleted", lambda *_: BitMap64())
+    spoil = patched(local_files, "_deleted", lambda *_: BitMap64())
 
 
 class ReadsTheFirstFileAlone(AnyTable):
     """Reads only one data file of a table."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        stored = local_files._stored
-        patch.setattr(local_files, "_stored", lambda *args: (stored(*args) or [])[:1])
+    spoil = wrapped(local_files, "_stored", lambda stored: lambda *args: (stored(*args) or [])[:1])
 
 
 class LosesTheSecondPlaceOfAKey(AnyTable):
@@ -210,25 +187,19 @@ class LosesTheSecondPlaceOfAKey(AnyTable):
 class RemembersUnsentCellsAsNull(AnyTable):
     """Remembers unsent cells as NULL."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(change_log_entries, "unset_paths", lambda _column, _value: [])
+    spoil = patched(change_log_entries, "unset_paths", lambda _column, _value: [])
 
 
 class RemembersNoWaitingEvents(AnyTable):
     """Writes no entries for waiting events."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(Entries, "add_waiting", lambda _self, _events: None)
+    spoil = patched(Entries, "add_waiting", lambda _self, _events: None)
 
 
 class LeavesRowsBelowATruncate(AnyTable):
     """Truncates only rows with other events in the batch."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(SettledBatch, "truncates_others", False)
+    spoil = patched(SettledBatch, "truncates_others", False)
 
 
 class NumbersVersionsAnew(AnyTable):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from broken_ports import AnyTable
+from broken_ports import AnyTable, patched
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -45,6 +45,4 @@ class EmptiesDeletedRows(AnyTable):
 class RemovesRowsMissingFromALoad(AnyTable):
     """Removes rows that a full load lacks, as with hard deletes."""
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(Rows, "lacking", lambda _self, others: others.limit(0))
+    spoil = patched(Rows, "lacking", lambda _self, others: others.limit(0))

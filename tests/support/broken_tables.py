@@ -33,9 +33,7 @@ BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
     "a_key_change_moves_the_row": (broken_feeds.LeavesTheOldKey,),
     "a_full_load_replaces_all_rows": (broken_answers.KeepsRowsMissingFromALoad,),
     "a_row_that_cannot_be_applied_holds_its_key": (broken_feeds.HoldsNothing,),
-    "a_change_that_ties_with_a_stored_one_is_held_or_stops_the_table": (
-        broken_answers.LetsArrivalOrderWhatTies,
-    ),
+    "a_change_that_ties_with_a_stored_one_is_held_or_stops_the_table": (broken_answers.LetsArrivalOrderWhatTies,),
     "ties_are_held_until_an_operator_decides": (broken_answers.LetsArrivalOrderWhatTies,),
     "ties_of_partial_rows_and_key_changes_are_held": (broken_answers.LetsArrivalOrderWhatTies,),
     "only_rows_that_show_a_column_change_are_refused": (broken_answers.AppliesRowsWithNewColumns,),
@@ -96,20 +94,14 @@ BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
     ),
     "repaired_partial_rows_and_key_changes_are_applied_at_their_position": (broken_answers.LosesRepairs,),
     "undecided_key_changes_are_held": (broken_answers.HidesKeysThatAWaitingChangeHolds,),
-    "copies_of_objects_change_nothing_if_sequences_are_unique": (
-        broken_feeds.AppliesCopiesUnderOtherNames,
-    ),
-    "copies_of_partial_rows_change_nothing_if_sequences_are_unique": (
-        broken_feeds.AppliesCopiesUnderOtherNames,
-    ),
+    "copies_of_objects_change_nothing_if_sequences_are_unique": (broken_feeds.AppliesCopiesUnderOtherNames,),
+    "copies_of_partial_rows_change_nothing_if_sequences_are_unique": (broken_feeds.AppliesCopiesUnderOtherNames,),
     "a_reload_leaves_only_the_new_epoch": (
         broken_answers.KeepsRowsMissingFromALoad,
         broken_answers.HoldsKeysOfTheEpochBefore,
     ),
     "a_reload_of_partial_rows_leaves_only_the_new_epoch": (broken_answers.KeepsRowsMissingFromALoad,),
-    "a_reload_without_a_key_leaves_only_the_new_epoch": (
-        broken_answers.KeepsRowsMissingFromALoad,
-    ),
+    "a_reload_without_a_key_leaves_only_the_new_epoch": (broken_answers.KeepsRowsMissingFromALoad,),
     "any_order_and_any_crash_give_the_same_history": (
         broken_feeds.LosesTheLastEvent,
         broken_histories.EndsAVersionAnInstantEarly,

@@ -42,12 +42,15 @@ def changed_facts(change: Callable[[Batch[Frame], ObjectSelection, int], Mapping
     return changed_batches(lambda batch, *of: replace(batch, facts=replace(batch.facts, **change(batch, *of))))
 
 
-def changed_reads(change: Callable[[MemorySource, Dimension, ObjectSelection], ObjectSelection]) -> Kind:
-    """Return a source that reads another selection than the given one."""
+def changed_reads(
+    change: Callable[[MemorySource, Dimension, ObjectSelection], ObjectSelection], kind: Kind = MemorySource
+) -> Kind:
+    """Return a source of a kind that reads another selection than the given one."""
 
-    class Changed(MemorySource):
+    class Changed(kind):  # type: ignore[misc,valid-type]
         def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-            return MemorySource.read(self, dimension, change(self, dimension, selection), epoch)
+            found: Batch[Frame] = kind.read(self, dimension, change(self, dimension, selection), epoch)
+            return found
 
     return Changed
 

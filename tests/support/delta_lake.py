@@ -2,56 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, ClassVar
 
 import duckdb
 import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
-from iceberg_lake import event_table, stored_rows
-from pyspark.sql import DataFrame, SparkSession
+from iceberg_lake import LakeOfSpark, stored_rows
 
 from lakeward.adapters.formats.delta.lake import DeltaLake
 from lakeward.adapters.formats.delta.options import DeltaOptions, TableOptions
-from lakeward.adapters.spark.session.compatibility import from_arrow
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
-from lakeward.core.ports import Opened
-from lakeward.plugins import Runtime
-from lakeward.plugins.registry import SMALL_BATCH
-from lakeward.plugins.testing.scripts import Item, Rows
+from lakeward.plugins.testing.scripts import Rows
 
 
 @dataclass
-class LakeOfDelta:
+class LakeOfDelta(LakeOfSpark):
     """A warehouse of Delta tables."""
 
-    small_batch: ClassVar[int] = SMALL_BATCH
-
-    spark: SparkSession
-    folder: Path
     options: TableOptions = field(default_factory=TableOptions)
     make: Callable[..., DeltaLake] = DeltaLake
 
-    def _session(self) -> SparkSession:
-        for name, value in self.runtime.settings.items():
-            if self.spark.conf.isModifiable(name):
-                self.spark.conf.set(name, value)
-        return self.spark
-
-    def open(self, dimension: Dimension) -> Opened[Any]:
-        """Open the table as a new process would."""
-        self.runtime = Runtime(self._session, self.folder, small_batch=self.small_batch)
-        options = DeltaOptions(warehouse=str(self.folder))
-        self.lake = self.make(options, {dimension.name: self.options}, self.runtime)
-        return self.lake.open(dimension)
-
-    def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> DataFrame:
-        """Return items as a frame of events, in the form that sources give."""
-        return from_arrow(self.spark, event_table(dimension, items, in_part=in_part))
+    def lake_options(self) -> DeltaOptions:
+        return DeltaOptions(warehouse=str(self.folder))
 
     def rows(self, dimension: Dimension) -> Rows:
         """Read rows and positions by delta-rs."""

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Final
 
 import pyarrow as pa
 from hudi import HudiTableBuilder
-from iceberg_lake import event_table, stored_rows
-from pyspark.sql import DataFrame, SparkSession
+from iceberg_lake import LakeOfSpark, stored_rows
 
 from lakeward.adapters.formats.hudi.lake import HudiLake
 from lakeward.adapters.formats.hudi.options import HudiOptions, TableOptions
 from lakeward.adapters.formats.hudi.writes import write_options
-from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
+from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.core.dimension import Dimension
-from lakeward.core.ports import Opened
-from lakeward.plugins import Runtime
-from lakeward.plugins.registry import SMALL_BATCH
-from lakeward.plugins.testing.scripts import Item, Rows
+from lakeward.plugins.testing.scripts import Rows
 
 EVERY_COMMIT: Final = {"hoodie.clean.automatic": "false", "hoodie.archive.automatic": "false"}
 """Properties of a table that can be rolled back to any commit. By default it keeps the files of the last ten."""
@@ -34,32 +30,17 @@ def by_hudi_rs(path: Path) -> pa.Table:
 
 
 @dataclass
-class LakeOfHudi:
+class LakeOfHudi(LakeOfSpark):
     """A warehouse of Hudi tables."""
 
-    small_batch: ClassVar[int] = SMALL_BATCH
-
-    spark: SparkSession
-    folder: Path
     options: TableOptions = field(default_factory=TableOptions)
     make: Callable[..., HudiLake] = HudiLake
 
-    def _session(self) -> SparkSession:
-        for name, value in self.runtime.settings.items():
-            if self.spark.conf.isModifiable(name) and name != "spark.sql.catalog.spark_catalog":
-                self.spark.conf.set(name, value)
-        return self.spark
+    def can_set(self, name: str) -> bool:
+        return name != "spark.sql.catalog.spark_catalog" and super().can_set(name)
 
-    def open(self, dimension: Dimension) -> Opened[Any]:
-        """Open the table as a new process would."""
-        self.runtime = Runtime(self._session, self.folder, small_batch=self.small_batch)
-        options = HudiOptions(warehouse=str(self.folder))
-        self.lake = self.make(options, {dimension.name: self.options}, self.runtime)
-        return self.lake.open(dimension)
-
-    def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> DataFrame:
-        """Return items as a frame of events, in the form that sources give."""
-        return from_arrow(self.spark, event_table(dimension, items, in_part=in_part))
+    def lake_options(self) -> HudiOptions:
+        return HudiOptions(warehouse=str(self.folder))
 
     def rows(self, dimension: Dimension) -> Rows:
         """Read rows and positions by hudi-rs, or by Spark if a column has a type at which hudi-rs panics."""

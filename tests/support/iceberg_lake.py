@@ -30,34 +30,57 @@ _numbers = itertools.count(1)
 
 
 @dataclass
-class LakeOfIceberg:
-    """A warehouse of Iceberg tables. Its catalog has a unique name, because a session caches catalogs by name."""
+class LakeOfSpark:
+    """A warehouse of tables of a format, written through Spark. `make` returns the lake of the adapter."""
 
     small_batch: ClassVar[int] = SMALL_BATCH
 
     spark: SparkSession
     folder: Path
+    options: Any
+    make: Callable[..., Any]
+
+    def _session(self) -> SparkSession:
+        for name, value in self.runtime.settings.items():
+            if self.can_set(name):
+                self.spark.conf.set(name, value)
+        return self.spark
+
+    def can_set(self, name: str) -> bool:
+        """Return True for a setting that the session takes while it runs."""
+        return self.spark.conf.isModifiable(name)
+
+    def lake_options(self) -> object:
+        """Return the options of the lake."""
+        raise NotImplementedError
+
+    def open(self, dimension: Dimension) -> Opened[Any]:
+        """Open the table as a new process would."""
+        self.runtime = Runtime(self._session, self.folder, small_batch=self.small_batch)
+        self.lake = self.make(self.lake_options(), {dimension.name: self.options}, self.runtime)
+        opened: Opened[Any] = self.lake.open(dimension)
+        return opened
+
+    def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> DataFrame:
+        """Return items as a frame of events, in the form that sources give."""
+        return from_arrow(self.spark, event_table(dimension, items, in_part=in_part))
+
+
+@dataclass
+class LakeOfIceberg(LakeOfSpark):
+    """A warehouse of Iceberg tables. Its catalog has a unique name, because a session caches catalogs by name."""
+
     options: TableOptions = field(default_factory=TableOptions)
     make: Callable[..., IcebergLake] = IcebergLake
 
     def __post_init__(self) -> None:
         self.catalog_name = f"lake{next(_numbers)}"
 
-    def _session(self) -> SparkSession:
-        for name, value in self.runtime.settings.items():
-            self.spark.conf.set(name, value)
-        return self.spark
+    def can_set(self, name: str) -> bool:
+        return True
 
-    def open(self, dimension: Dimension) -> Opened[Any]:
-        """Open the table as a new process would."""
-        self.runtime = Runtime(self._session, self.folder, small_batch=self.small_batch)
-        options = IcebergOptions(warehouse=str(self.folder), catalog_name=self.catalog_name)
-        self.lake = self.make(options, {dimension.name: self.options}, self.runtime)
-        return self.lake.open(dimension)
-
-    def frame(self, dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> DataFrame:
-        """Return items as a frame of events, in the form that sources give."""
-        return from_arrow(self.spark, event_table(dimension, items, in_part=in_part))
+    def lake_options(self) -> IcebergOptions:
+        return IcebergOptions(warehouse=str(self.folder), catalog_name=self.catalog_name)
 
     def rows(self, dimension: Dimension) -> Rows:
         """Read rows and positions by PyIceberg."""

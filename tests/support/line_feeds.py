@@ -85,7 +85,6 @@ ODD_TEXTS: Final = (
 )
 
 
-
 def _object_of(cells: Mapping[str, str]) -> str:
     return "{" + ", ".join(f'"{name}": {cell}' for name, cell in cells.items()) + "}"
 

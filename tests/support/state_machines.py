@@ -55,7 +55,6 @@ class StepFunctions:
     called: list[str] = field(default_factory=list)
     machines: list[str] = field(default_factory=list)
 
-
     def client(self, service: str) -> Any:
         return client_of(service)
 

@@ -6,7 +6,7 @@ import pytest
 
 from lakeward.adapters.catalogues.ddl import tables
 from lakeward.core.errors import ConfigError
-from lakeward.core.settings.source_catalogue import SourceTable
+from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 
 PG_DUMP = r"""
 SET statement_timeout = 0;
@@ -81,55 +81,51 @@ def one(sql: str, database: str, schema: str | None = None) -> SourceTable:
     return found
 
 
-def types(table: SourceTable) -> dict[str, str]:
-    return {column.name: str(column.type) for column in table.columns}
+@pytest.mark.parametrize(
+    ("sql", "database", "name", "key", "comment", "columns"),
+    [
+        (
+            PG_DUMP,
+            "postgresql",
+            "shop.customer",
+            ("id", "Full Name"),
+            "who buys; and who doesn't",
+            "id int, Full Name string, net decimal(12,2) 'without tax', feel None, tags string, at timestamp_ntz",
+        ),
+        (
+            MYSQLDUMP,
+            "mysql",
+            "shop.orders",
+            ("id",),
+            "what was bought",
+            "id bigint 'the number, as printed', state string, total decimal(10,2), doubled decimal(10,2)",
+        ),
+        (STUDIO, "sqlserver", "dbo.orders", ("id",), None, "id int, name string, at timestamp_ntz"),
+        (
+            METADATA,
+            "oracle",
+            "SHOP.ORDERS",
+            ("ID",),
+            "what was bought",
+            "ID bigint, NOTE string, BIG string, RAWS binary, WHEN timestamp",
+        ),
+    ],
+    ids=["a dump of PostgreSQL", "a dump of MySQL", "a script of Management Studio", "what Oracle says of itself"],
+)
+def test_a_file_tells_a_table(
+    sql: str, database: str, name: str, key: tuple[str, ...], comment: str | None, columns: str
+) -> None:
+    found = one(sql, database, "shop" if database == "mysql" else None)
+    assert (str(found.name), found.key, found.comment) == (name, key, comment)
+    assert ", ".join(map(told, found.columns)) == columns
 
 
-def test_a_dump_of_postgresql() -> None:
-    found = one(PG_DUMP, "postgresql")
-    assert str(found.name) == "shop.customer"
-    assert found.key == ("id", "Full Name")
-    assert found.comment == "who buys; and who doesn't"
-    assert [column.comment for column in found.columns if column.comment] == ["without tax"]
-    assert types(found) == {
-        "id": "int",
-        "Full Name": "string",
-        "net": "decimal(12,2)",
-        "feel": "None",
-        "tags": "string",
-        "at": "timestamp_ntz",
-    }
-    assert [column.written for column in found.columns][3:5] == ["shop.mood", "text[]"]
+def told(column: SourceColumn) -> str:
+    return f"{column.name} {column.type}" + (f" '{column.comment}'" if column.comment else "")
 
 
-def test_a_dump_of_mysql() -> None:
-    found = one(MYSQLDUMP, "mysql", "shop")
-    assert (str(found.name), found.key, found.comment) == ("shop.orders", ("id",), "what was bought")
-    assert types(found) == {
-        "id": "bigint",
-        "state": "string",
-        "total": "decimal(10,2)",
-        "doubled": "decimal(10,2)",
-    }
-    assert found.columns[0].comment == "the number, as printed"
-
-
-def test_a_script_of_management_studio() -> None:
-    found = one(STUDIO, "sqlserver")
-    assert (str(found.name), found.key) == ("dbo.orders", ("id",))
-    assert types(found) == {"id": "int", "name": "string", "at": "timestamp_ntz"}
-
-
-def test_what_oracle_says_of_itself() -> None:
-    found = one(METADATA, "oracle")
-    assert (str(found.name), found.key, found.comment) == ("SHOP.ORDERS", ("ID",), "what was bought")
-    assert types(found) == {
-        "ID": "bigint",
-        "NOTE": "string",
-        "BIG": "string",
-        "RAWS": "binary",
-        "WHEN": "timestamp",
-    }
+def test_types_are_kept_as_they_are_written() -> None:
+    assert [column.written for column in one(PG_DUMP, "postgresql").columns][3:5] == ["shop.mood", "text[]"]
 
 
 def test_names_without_quotes_are_folded_as_the_database_does() -> None:

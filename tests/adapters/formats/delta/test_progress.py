@@ -45,21 +45,26 @@ def test_the_last_batch_stands(places: Places) -> None:
 
 
 @pytest.mark.parametrize(
-    ("version", "timestamp", "words"),
+    ("log", "last", "version", "timestamp", "words"),
     [
-        (1, None, "to what it was at batch 1"),
-        (0, None, "to before lakeward's first commit"),
-        (None, "2026-11-21", "to a time"),
+        ("places", 2, 1, None, "to what it was at batch 1"),
+        ("places", 2, 0, None, "to before lakeward's first commit"),
+        ("places", 2, None, "2026-11-21", "to a time"),
+        ("forgotten", 4, 1, None, "to what it was at batch 1"),
+        ("forgotten", 4, 0, None, "to version 0, and its log does not say any more which batch that is"),
+        ("forgotten", 4, None, "2026-11-21", "to a time"),
     ],
 )
 def test_a_restore_is_refused_and_another_one_mends_it(
-    places: Places, version: int | None, timestamp: str | None, words: str
+    request: pytest.FixtureRequest, log: str, last: int, version: int | None, timestamp: str | None, words: str
 ) -> None:
-    restore(places, version, timestamp)
-    with pytest.raises(TableError, match=words):
-        read_table_state(places, ITEM)
-    restore(places, 2)
-    assert read_table_state(places, ITEM).progress.batch == 2
+    found: Places = request.getfixturevalue(log)
+    restore(found, version, timestamp)
+    with pytest.raises(TableError, match=words) as refused:
+        read_table_state(found, ITEM)
+    assert f"RESTORE it to version {last}" in str(refused.value.todo)
+    restore(found, last)
+    assert read_table_state(found, ITEM).progress.batch == 2
 
 
 def test_a_commit_that_comes_while_the_log_is_read_is_no_restore(
@@ -143,25 +148,6 @@ def forgotten(places: Places) -> Places:
 
 def test_a_restore_to_what_others_made_of_the_last_batch_is_none_of_ours(forgotten: Places) -> None:
     restore(forgotten, 3)
-    assert read_table_state(forgotten, ITEM).progress.batch == 2
-
-
-@pytest.mark.parametrize(
-    ("version", "timestamp", "words"),
-    [
-        (1, None, "to what it was at batch 1"),
-        (0, None, "to version 0, and its log does not say any more which batch that is"),
-        (None, "2026-11-21", "to a time"),
-    ],
-)
-def test_where_the_log_has_forgotten_our_commits_another_restore_mends_one_too(
-    undone: Places, version: int | None, timestamp: str | None, words: str
-) -> None:
-    restore(forgotten, version, timestamp)
-    with pytest.raises(TableError, match=words) as refused:
-        read_table_state(forgotten, ITEM)
-    assert "RESTORE it to version 4" in str(refused.value.todo)
-    restore(forgotten, 4)
     assert read_table_state(forgotten, ITEM).progress.batch == 2
 
 

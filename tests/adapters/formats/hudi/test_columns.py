@@ -149,26 +149,20 @@ def test_a_column_that_says_where_rows_lie_keeps_its_name(wanted: list[str], lay
         check_change(dimension(no="int"), TableOptions(partition_by=wanted), layout, RENAME)
 
 
-def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("file", "error", "found"),
+    [
+        ("thesis.doc", "is no Hudi table, and not empty", ""),
+        (".hoodie/20240101000000000.deltacommit", "lakeward did not make", "older Hudi"),
+        (".hoodie/timeline/20261122000001000_20261122000002000.commit", "lakeward did not make", ""),
+    ],
+    ids=["something else", "a table of an older Hudi", "a table whose commits say no columns"],
+)
+def test_what_lakeward_did_not_make_is_left_alone(tmp_path: Path, file: str, error: str, found: str) -> None:
     check_place(dimension(id="int"), DiskFolder(tmp_path / "none"))
+    (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
     check_place(dimension(id="int"), DiskFolder(tmp_path))
-    (tmp_path / "thesis.doc").touch()
-    with pytest.raises(TableError, match="is no Hudi table, and not empty"):
+    (tmp_path / file).touch()
+    with pytest.raises(TableError, match=error) as refused:
         check_place(dimension(id="int"), DiskFolder(tmp_path))
-
-
-def test_a_table_of_an_older_hudi_is_left_alone(tmp_path: Path) -> None:
-    (tmp_path / ".hoodie").mkdir()
-    check_place(dimension(id="int"), DiskFolder(tmp_path))
-    (tmp_path / ".hoodie" / "20240101000000000.deltacommit").touch()
-    with pytest.raises(TableError, match="lakeward did not make") as refused:
-        check_place(dimension(id="int"), DiskFolder(tmp_path))
-    assert "older Hudi" in str(refused.value.found)
-
-
-def test_a_table_whose_commits_say_no_columns_is_left_alone(tmp_path: Path) -> None:
-    timeline = tmp_path / ".hoodie" / "timeline"
-    timeline.mkdir(parents=True)
-    (timeline / "20261122000001000_20261122000002000.commit").touch()
-    with pytest.raises(TableError, match="lakeward did not make"):
-        check_place(dimension(id="int"), DiskFolder(tmp_path))
+    assert found in str(refused.value.found)

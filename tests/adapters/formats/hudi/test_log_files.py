@@ -25,9 +25,7 @@ def stat(file: str, *, log: bool = False, rows: int = 0, deletes: int = 0) -> Ma
 def write(
     at: int, *stats: Mapping[str, Any], completed: int | None = None, replaces: Sequence[str] = ()
 ) -> Instant:
-    content = commit_metadata(
-        partitionToWriteStats={"p": [*stats]}, partitionToReplaceFileIds={"p": [*replaces]}
-    )
+    content = commit_metadata(partitionToWriteStats={"p": [*stats]}, partitionToReplaceFileIds={"p": [*replaces]})
     return Instant(f"{at if completed is None else completed:04}", f"{at:04}", content)
 
 

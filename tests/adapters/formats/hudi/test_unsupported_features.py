@@ -41,8 +41,11 @@ def refused(found: Features, options: TableOptions | None = None, dimension: Dim
     return list(found.refused(dimension, options or TableOptions()))
 
 
-def test_a_table_as_the_quick_start_of_hudi_makes_it_is_not_refused(tmp_path: Path) -> None:
-    assert refused(features(tmp_path)) == []
+@pytest.mark.parametrize(
+    "timeline", [[], ["20261121110000000.clean.requested", f"20261121110000000_{NEWEST}.clean"]]
+)
+def test_a_table_as_the_quick_start_of_hudi_makes_it_is_not_refused(tmp_path: Path, timeline: list[str]) -> None:
+    assert refused(features(tmp_path, *timeline)) == []
 
 
 @pytest.mark.parametrize(
@@ -81,25 +84,19 @@ def test_a_record_key_of_which_the_text_is_not_told_for_sure_is_named(tmp_path: 
         (("20261121110000000.deltacommit.inflight",), "let the other job write once more"),
         (("20261121110000000.compaction.requested",), "CALL run_compaction(op => 'execute'"),
         (("20261121110000000.clustering.requested",), "CALL run_clustering(op => 'execute'"),
+        # It is of another zone, and ahead of the clock.
+        (
+            ("29991121110000000_29991121110000000.commit",),
+            "its timeline has the instant 29991121110000000, and it is 2",
+        ),
+        (("29991121110000000_29991121110000000.commit",), "(wait until then)"),
     ],
 )
-def test_what_was_not_completed_is_named_with_its_instant(
+def test_what_was_not_completed_or_lies_ahead_is_named_with_its_instant(
     tmp_path: Path, files: tuple[str, ...], words: str
 ) -> None:
     (reason,) = refused(features(tmp_path, *files))
     assert words in reason
-
-
-def test_what_was_completed_is_not_pending(tmp_path: Path) -> None:
-    requested, at = "20261121110000000", "20261121110001000"
-    assert refused(features(tmp_path, f"{requested}.clean.requested", f"{requested}_{at}.clean")) == []
-
-
-def test_an_instant_of_another_zone_that_is_ahead_of_the_clock_is_named(tmp_path: Path) -> None:
-    at = "29991121110000000"
-    (reason,) = refused(features(tmp_path, f"{at}_{at}.commit"))
-    assert "its timeline has the instant 29991121110000000, and it is 2" in reason
-    assert "(wait until then)" in reason
 
 
 def test_columns_that_were_renamed_on_read_are_named(tmp_path: Path) -> None:

@@ -99,9 +99,7 @@ def test_the_table_is_not_moved_and_only_read_where_the_keys_lie(
     assert not [line for line in through if "Exchange" in line]
 
 
-@pytest.mark.parametrize(
-    "way", [WAYS["mirror"], pytest.param(WAYS["history"], marks=pytest.mark.long)], ids=WAYS
-)
+@pytest.mark.parametrize("way", [WAYS["mirror"], pytest.param(WAYS["history"], marks=pytest.mark.long)], ids=WAYS)
 def test_a_table_that_is_moved_would_be_seen(project: Project, monkeypatch: pytest.MonkeyPatch, way: Way) -> None:
     """The check above can fail."""
     monkeypatch.setattr(way.module, "SMALL", -1)

@@ -84,9 +84,7 @@ def test_leftovers_of_a_crash_count_for_none_although_an_operator_writes_meanwhi
         ((), 1, "is at batch 1, and its change log has no record of it"),
     ],
 )
-def test_a_table_is_refused_if_its_change_log_does_not_fit(
-    batches: Sequence[int], batch: int, error: str
-) -> None:
+def test_a_table_is_refused_if_its_change_log_does_not_fit(batches: Sequence[int], batch: int, error: str) -> None:
     with pytest.raises(TableError, match=error) as refused:
         known(Written(*batches), batch)
     if not batch:

@@ -120,9 +120,7 @@ def test_rewriting_for_a_wider_type_loses_no_rows_of_another_process(
     assert written(its) == [("batch", 1), ("batch", 2), ("batch", 3)]
 
 
-def test_iceberg_widens_a_column_without_rewriting(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_iceberg_widens_a_column_without_rewriting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, its = in_iceberg(tmp_path)(), in_iceberg(tmp_path)()
     add(mine, "batch", 1, type_="int")
     seen = mine.load()

@@ -9,20 +9,20 @@ import pytest
 from delta_lake import LakeOfDelta
 from hudi_lake import LakeOfHudi
 from iceberg_lake import LakeOfIceberg
-from lakes import Lake, play_both
 
 from lakeward.adapters.formats.delta.options import TableOptions as DeltaOptions
 from lakeward.adapters.formats.hudi.options import TableOptions as HudiOptions
 from lakeward.adapters.formats.iceberg.options import TableOptions as IcebergOptions
 from lakeward.plugins.testing.laws.tables.image_match import pack_images
+from lakeward.plugins.testing.player import Lake, MemoryLake, Player
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def _agree(lake: Lake, seed: int) -> None:
     script = pack_images(Random(seed), 10, bad=0.05)
-    found, _ = play_both(script, lake)
-    assert found.moments[-1].rows == script.truth
+    expected = Player(script, MemoryLake()).play()
+    assert Player(script, lake, expected=expected.moments).play().moments[-1].rows == script.truth
 
 
 @pytest.mark.parametrize("version", [2, 3])

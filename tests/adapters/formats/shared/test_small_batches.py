@@ -279,9 +279,7 @@ def test_all_entries_that_matter_are_read_and_few_others(found: Drawn, data: st.
 
 @settings(max_examples=tries(50, 500))
 @given(data=st.data(), dimension=dimensions())
-def test_base_rows_of_other_keys_are_not_read(
-    data: st.DataObject, dimension: Dimension
-) -> None:
+def test_base_rows_of_other_keys_are_not_read(data: st.DataObject, dimension: Dimension) -> None:
     one, other = (key(dimension, data.draw(keys(dimension))) for _ in range(2))
     at = Position(1, data.draw(places(dimension)), 3, 4)
     found = Entries(plan_of(dimension, BATCH), KeyTexts(dimension), [])

@@ -28,6 +28,7 @@ from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, Kind, Polic
 
 COLUMNS = ("id", "name", "city")
 NAMES = ("op", *COLUMNS)
+DMS = Dialect()
 DIMENSION = Dimension(
     name=TableName("shop", "customer"),
     schema=Schema(tuple(Column(name, Type("string")) for name in COLUMNS)),
@@ -39,22 +40,23 @@ def layout(
     head: str,
     *,
     is_load: bool = False,
-    time: str | None = None,
-    dialect: Dialect | None = None,
+    dimension: Dimension = DIMENSION,
+    dialect: Dialect = DMS,
     policies: Policies = DEFAULT_POLICIES,
+    op: str | None = "Op",
+    time: str | None = None,
+    **others: Any,
 ) -> Layout:
-    expected = ExpectedLayout(replace(DIMENSION, policies=policies), dialect or Dialect(), "Op", time)
+    expected = ExpectedLayout(replace(dimension, policies=policies), dialect, op, time, **others)
     return find_layout("file.csv", head, expected, is_load=is_load)
 
 
-def refusal(
-    head: str, *, is_load: bool = False, time: str | None = None, policies: Policies = DEFAULT_POLICIES
-) -> str:
+def refusal(head: str, **options: Any) -> SchemaConflict:
     with pytest.raises(SchemaConflict) as refused:
-        layout(head, is_load=is_load, time=time, policies=policies)
+        layout(head, **options)
     assert str(DIMENSION.name) in refused.value.what
     assert "Nothing of this batch was applied; other tables go on." in str(refused.value.todo)
-    return str(refused.value.found)
+    return refused.value
 
 
 # The order of columns, where some files have a header and some have none.
@@ -107,6 +109,23 @@ LOAD, TIMED = {"is_load": True}, {"time": "ts"}
 IGNORING = Policies(add=Policy.IGNORE)
 RENAMED = Policies(renames={"Town": "city", "place": "city", "gone": "elsewhere"})
 OF_PATHS = Policies(paths={"zip": {Kind.ADD: Policy.IGNORE}, "city": {Kind.DROP: Policy.FAIL}})
+RULES = {**TIMED, "before_prefix": "BI_", "sequence_column": "change_seq"}
+"""Columns that rules of the endpoint add: the sequence, and the key as it was."""
+
+# Endpoints without deletes.
+NO_OP = {"may_lack_op": True}
+NONE_IN_A_HEADER = {"header_may_lack_op": True}
+NEVER = {"op": None}
+
+# The source's catalogue knows how the table was before.
+WIDE = ("id", "mail", "name", "city")
+WIDER = replace(
+    DIMENSION, schema=Schema(tuple(Column(name, Type("string")) for name in WIDE)), orders=(WIDE, COLUMNS)
+)
+BOTH, BOTH_LOADED = {"dimension": WIDER}, {"dimension": WIDER, **LOAD}
+SWAPPED = {"dimension": replace(WIDER, orders=(("id", "mail", "city"), COLUMNS))}
+TWO_KEYS = {"dimension": replace(DIMENSION, key=("id", "name")), **LOAD}
+TIMED_LOAD = {**LOAD, **TIMED}
 
 
 @pytest.mark.parametrize(
@@ -127,6 +146,23 @@ OF_PATHS = Policies(paths={"zip": {Kind.ADD: Policy.IGNORE}, "city": {Kind.DROP:
         ("Op,ts,id,name,city\n", TIMED, (OP, TIME, *COLUMNS)),
         ("Op,ts,id\nI,2026-01-01 00:00:00,1\n", TIMED, (OP, TIME, "id")),
         ("id,name,city\n", LOAD, COLUMNS),
+        ("U,2026-11-21 10:00:00,1,Ada,Bonn,7,1\n", RULES, (OP, TIME, *COLUMNS, SEQUENCE, BEFORE + "id")),
+        ("op,ts,id,name,city,Change_Seq,bi_id\n", RULES, (OP, TIME, *COLUMNS, SEQUENCE, BEFORE + "id")),
+        ("NULL,1,Ada,Köln\nNULL,2,Bo,Kiel\n", TIMED_LOAD, (TIME, *COLUMNS)),  # without commit times
+        *((f"{key},Ada,Köln\n", LOAD, COLUMNS) for key in "IU"),  # a key may be a letter
+        ("I,Ada,Köln\nD,Bo,Kiel\n", LOAD, COLUMNS),
+        ("I,1,Köln\nI,2,Kiel\n", TWO_KEYS, COLUMNS),  # one of several columns in each row
+        ("1,Ada,Köln\n", NO_OP, COLUMNS),
+        ("U,1,Ada,Köln\n", NO_OP, (OP, *COLUMNS)),
+        ("id,name,city\n1,Ada,Köln\n", NO_OP, COLUMNS),
+        ("id,name,city\n1,Ada,Köln\n", NONE_IN_A_HEADER, COLUMNS),
+        ("I,1,Ada,Köln\n", NONE_IN_A_HEADER, (OP, *COLUMNS)),
+        *((head, NEVER, COLUMNS) for head in ("D,1,Ada,Köln\n", "1,Ada,Köln\n", "D,1\n")),
+        ("I,1,Ada,Köln\n", BOTH, (OP, *COLUMNS)),
+        ("I,1,a@x,Ada,Köln\n", BOTH, (OP, *WIDE)),
+        ("1,Ada,Köln\n", BOTH_LOADED, COLUMNS),
+        ("1,a@x,Ada,Köln\n", BOTH_LOADED, WIDE),
+        ("D,Ada,Köln,x\nE,Ada,Köln,x\n", BOTH_LOADED, WIDE),
         ("Op,id,name,city\n", LOAD, (OP, *COLUMNS)),
         ("Op,id,name\n", {}, (OP, "id", "name")),
         ("Op,id,zip,name,city\n", {"policies": IGNORING}, (OP, "id", f"{IGNORED}2", *COLUMNS[1:])),
@@ -189,55 +225,58 @@ UNKNOWN_ZIP = "it has zip, which the table has not"
 def test_a_file_of_other_columns_is_refused_with_the_difference(
     head: str, options: dict[str, Any], found: str
 ) -> None:
-    assert refusal(head, **options) == found
+    assert refusal(head, **options).found == found
 
 
-def test_a_layout_without_a_header_has_the_names_of_one() -> None:
+TIMES = "{},2026-11-21 10:00:00,1,Ada\n{},2026-11-21 10:00:01,2,Bo\n"
+
+
+@pytest.mark.parametrize(
+    ("head", "options", "words"),
+    [
+        (
+            "Op,ts,id,name,city,BI_id\n",
+            RULES,
+            [
+                "columns of file.csv are not",
+                "it lacks change_seq",
+                "Correct `timestamp_column` or `sequence_column`",
+            ],
+        ),
+        ("1,Ada,Köln\n", {}, ["it lacks Op (the operation)", "say so by `operations` under [source]"]),
+        ("1,Ada,Köln\n", NONE_IN_A_HEADER, ["it lacks Op (the operation)"]),
+        ("op,ID,Name\n", NEVER, ["it has op, which the table has not"]),
+        ("1,Ada,Köln,NRW\n", LOAD, ["found 4 columns and no header"]),
+        ("1,Ada,Köln,NRW\n", NO_OP, ["one column more"]),
+        # Letters of operations would be values, and every other value stand one column further.
+        ("I,1,Ada\nI,2,Bo\n", LOAD, ["found 3 columns and no header, and the first is an Op column"]),
+        ("I,2026-11-21 10:00:00,1,Ada\n", TIMED_LOAD, ["found 4 columns and no header, and the first is an Op"]),
+        (TIMES.format("U", "I"), {**TIMED, **NO_OP}, ["one column less"]),
+        *(
+            (TIMES.format(*ops), TIMED_LOAD, ["one column less"])
+            for ops in (("U", "U"), ("I", "U"), ("I", ""), ("", ""), ("i", "i"), ("NULL", "NULL"))
+        ),
+        # Two orders have the width.
+        ("I,1,Ada,Köln\n", SWAPPED, ["cannot be told", "id, name, city; then id, mail, city"]),
+        ("I,1,Ada,Köln\nI,2,Bob,Bonn\n", BOTH_LOADED, ["cannot be told"]),
+        ("I;1;a;b\nU;2;c;d\n", {}, ["is written with another delimiter", "one field by ',', and 4 by ';'"]),
+        ("Op;id;name;city\nI;1;a;b\n", {}, ["another delimiter", 'Set `delimiter = ";"` under [source]']),
+        ("I\t1\ta\tb\n", {}, ["another delimiter", 'Set `delimiter = "\\t"` under [source]']),
+        ("1|a|b\n", LOAD, ["another delimiter", "one field by ',', and 3 by '|'"]),
+    ],
+)
+def test_a_file_whose_columns_cannot_be_known_is_refused(
+    head: str, options: dict[str, Any], words: list[str]
+) -> None:
+    refused = refusal(head, **options)
+    assert [word for word in words if word not in f"{refused.what} {refused.found} {refused.todo}"] == []
+
+
+def test_a_layout_has_the_names_of_its_header_or_those_that_one_would_have() -> None:
     assert layout("I,1,Ada,Köln\n") == Layout((OP, *COLUMNS), has_header=False, is_crlf=False, names=NAMES)
+    assert layout("1,Ada,Köln\n", op=None) == Layout(COLUMNS, False, False, names=COLUMNS)
     found = layout("Op,city,id,name\nI,Köln,1,Ada\n")
     assert found == Layout((OP, "city", "id", "name"), True, False, names=("op", "city", "id", "name"))
-
-
-def test_columns_that_rules_add_follow_those_of_the_table() -> None:
-    """The sequence, then the key as it was; a header says it for itself."""
-    expected = ExpectedLayout(DIMENSION, Dialect(), "Op", "ts", "BI_", "change_seq")
-    for head in ("U,2026-11-21 10:00:00,1,Ada,Bonn,7,1\n", "op,ts,id,name,city,Change_Seq,bi_id\n"):
-        found = find_layout("file.csv", head, expected, is_load=False)
-        assert found.columns == (OP, TIME, *COLUMNS, SEQUENCE, BEFORE + "id")
-    with pytest.raises(SchemaConflict, match=r"columns of file\.csv are not") as refused:
-        find_layout("file.csv", "Op,ts,id,name,city,BI_id\n", expected, is_load=False)
-    assert "it lacks change_seq" in str(refused.value.found)
-    assert "Correct `timestamp_column` or `sequence_column` under [source]" in str(refused.value.todo)
-
-
-
-def test_changes_whose_header_may_lack_op_are_refused_without_a_header_alone() -> None:
-    expected = ExpectedLayout(DIMENSION, Dialect(), "Op", None, header_may_lack_op=True)
-    assert find_layout("file.csv", "id,name,city\n1,Ada,Köln\n", expected, is_load=False).columns == COLUMNS
-    assert find_layout("file.csv", "I,1,Ada,Köln\n", expected, is_load=False).columns == (OP, *COLUMNS)
-    with pytest.raises(SchemaConflict, match=r"it lacks Op \(the operation\)"):
-        find_layout("file.csv", "1,Ada,Köln\n", expected, is_load=False)
-
-
-def test_a_load_with_one_column_more_that_is_no_op_is_refused() -> None:
-    assert "found 4 columns and no header" in refusal("1,Ada,Köln,NRW\n", is_load=True)
-
-
-def test_a_load_with_op_that_has_one_column_less_is_refused() -> None:
-    """Its letters would be the key, and every other value stand one column further."""
-    lacks_one = "found 3 columns and no header, and the first is an Op column"
-    assert refusal("I,1,Ada\nI,2,Bo\n", is_load=True) == lacks_one
-    assert refusal("I,2026-11-21 10:00:00,1,Ada\n", is_load=True, time="ts") == lacks_one.replace("3", "4")
-
-
-@pytest.mark.parametrize("head", ["I,Ada,Köln\n", "I,Ada,Köln\nD,Bo,Kiel\n", "U,Ada,Köln\n"])
-def test_a_key_may_be_a_letter(head: str) -> None:
-    assert layout(head, is_load=True).columns == COLUMNS
-
-
-def test_a_key_of_several_columns_may_begin_with_a_letter_in_each_row() -> None:
-    expected = ExpectedLayout(replace(DIMENSION, key=("id", "name")), Dialect(), "Op", None)
-    assert find_layout("file.csv", "I,1,Köln\nI,2,Kiel\n", expected, is_load=True).columns == COLUMNS
 
 
 # With a header.
@@ -259,17 +298,15 @@ def test_rows_begin_after_the_header_even_if_empty_lines_precede_it(head: str, f
     assert found.first_line == first
 
 
-
 def test_a_header_of_changes_says_what_the_key_was_before() -> None:
     """With a prefix that it has not, an update of a key would leave the row with the old one."""
-    expected = ExpectedLayout(DIMENSION, Dialect(), "Op", None, before_prefix="BI_")
-    head = "Op,id,name,city,{}\nU,9,Ada,Köln,1\n"
-    assert BEFORE + "id" in find_layout("a.csv", head.format("BI_id"), expected, is_load=False).columns
-    for named in ("Op,id,name,city\nU,9,Ada,Köln\n", head.format("BI_name")):
+    told = {"before_prefix": "BI_"}
+    assert BEFORE + "id" in layout("Op,id,name,city,BI_id\nU,9,Ada,Köln,1\n", **told).columns
+    assert layout("id,name,city\n1,Ada,Köln\n", is_load=True, **told).has_header
+    for head in ("Op,id,name,city\nU,9,Ada,Köln\n", "Op,id,name,city,BI_name\nU,9,Ada,Köln,1\n"):
         with pytest.raises(SchemaConflict, match="does not say what id was before") as refused:
-            find_layout("a.csv", named, expected, is_load=False)
+            layout(head, **told)
         assert "`before_image_prefix` is 'BI_'" in str(refused.value.found)
-    assert find_layout("LOAD1.csv", "id,name,city\n1,Ada,Köln\n", expected, is_load=True).has_header
 
 
 def test_undeclared_columns_are_kept_in_the_layout_if_their_rows_go_into_quarantine() -> None:
@@ -277,40 +314,33 @@ def test_undeclared_columns_are_kept_in_the_layout_if_their_rows_go_into_quarant
     found = layout("Op,id,zip,name,city\n", policies=(policies := Policies(add=Policy.QUARANTINE)))
     assert found.columns == (OP, "id", "zip", "name", "city")
     assert found.undeclared(DIMENSION.schema) == ["zip"]
-    assert refusal("Op,id,zip,name,city,ZIP\n", policies=policies).startswith(UNKNOWN_ZIP)
-    assert refusal('Op,id,"",name,city\n', policies=policies) == "field 3 of its header has no name"
+    assert str(refusal("Op,id,zip,name,city,ZIP\n", policies=policies).found).startswith(UNKNOWN_ZIP)
+    assert refusal('Op,id,"",name,city\n', policies=policies).found == "field 3 of its header has no name"
 
 
 # Line ends.
 
 
-def test_carriage_returns_at_every_row_are_line_ends() -> None:
-    assert layout('I,1,"Ada",Köln\r\nU,1,"A\r\nda","Köln"\r\n') == Layout((OP, *COLUMNS), False, True, names=NAMES)
-    assert layout("Op,id,name,city\r\nI,1,Ada,Köln\r\n") == Layout((OP, *COLUMNS), True, True, names=NAMES)
-
-
-def test_the_last_row_need_not_end_where_the_others_end_in_both() -> None:
-    """Else each row before it would keep a carriage return, and its NULL become a text."""
-    for last in ("U,2,Bo,Kiel", 'U,2,Bo,"Kiel"', "U,2,Bo,Kiel\r"):
-        assert layout("I,1,Ada,NULL\r\n" + last) == Layout((OP, *COLUMNS), False, True, names=NAMES)
-    assert layout("Op,id,name,city\r\nI,1,Ada,Köln") == Layout((OP, *COLUMNS), True, True, names=NAMES)
-    assert not layout("I,1,Ada,Köln").is_crlf
-
-
-def test_carriage_returns_at_some_rows_are_data() -> None:
-    assert not layout("I,1,Ada,Köln\r\nI,2,Bo,Kiel\n").is_crlf
-
-
-def test_rows_and_their_header_may_end_otherwise() -> None:
-    """A carriage return at the end of all rows is no part of their last cells, nor that of a header of its name."""
-    names, rows = "Op,id,name,city", ("I,1,Ada,Köln", "I,2,Bo,Kiel")
-    for of_header, of_rows in (("\n", "\r\n"), ("\r\n", "\n")):
-        found = layout(names + of_header + "".join(row + of_rows for row in rows))
-        assert (found.columns, found.has_header, found.is_crlf) == ((OP, *COLUMNS), True, of_rows == "\r\n")
-        assert found.names == NAMES
-    assert not layout(f"{rows[0]}\n{rows[1]}\r\n").is_crlf, "the first line is a row"
-    assert not layout(f"{names}\n{rows[0]}\r\n{rows[1]}\n").is_crlf, "a row ends otherwise"
-
+@pytest.mark.parametrize(
+    ("head", "has_header", "is_crlf"),
+    [
+        ('I,1,"Ada",Köln\r\nU,1,"A\r\nda","Köln"\r\n', False, True),
+        ("Op,id,name,city\r\nI,1,Ada,Köln\r\n", True, True),
+        # The last row need not end as the others, which would keep a carriage return.
+        *(("I,1,Ada,NULL\r\n" + last, False, True) for last in ("U,2,Bo,Kiel", 'U,2,Bo,"Kiel"', "U,2,Bo,Kiel\r")),
+        ("Op,id,name,city\r\nI,1,Ada,Köln", True, True),
+        ("I,1,Ada,Köln", False, False),
+        # Carriage returns at some rows are data.
+        ("I,1,Ada,Köln\r\nI,2,Bo,Kiel\n", False, False),
+        ("I,1,Ada,Köln\nI,2,Bo,Kiel\r\n", False, False),
+        ("Op,id,name,city\nI,1,Ada,Köln\r\nI,2,Bo,Kiel\n", True, False),
+        # A header may end otherwise than all rows.
+        ("Op,id,name,city\nI,1,Ada,Köln\r\nI,2,Bo,Kiel\r\n", True, True),
+        ("Op,id,name,city\r\nI,1,Ada,Köln\nI,2,Bo,Kiel\n", True, False),
+    ],
+)
+def test_carriage_returns_at_the_end_of_all_rows_are_line_ends(head: str, has_header: bool, is_crlf: bool) -> None:
+    assert layout(head) == Layout((OP, *COLUMNS), has_header, is_crlf, names=NAMES)
 
 
 def test_a_head_that_ends_within_a_row_still_shows_the_line_ends() -> None:
@@ -321,124 +351,23 @@ def test_a_head_that_ends_within_a_row_still_shows_the_line_ends() -> None:
     assert not has_crlf(head.replace("\r", ""), Dialect())
 
 
-
-# Endpoints without deletes.
-
-
-def without_op(head: str) -> Layout:
-    return find_layout(
-        "file.csv", head, ExpectedLayout(DIMENSION, Dialect(), "Op", None, may_lack_op=True), is_load=False
-    )
-
-
-def test_changes_may_be_without_op_where_the_settings_say_so() -> None:
-    assert without_op("1,Ada,Köln\n").columns == COLUMNS
-    assert without_op("U,1,Ada,Köln\n").columns == (OP, *COLUMNS)
-    assert without_op("id,name,city\n1,Ada,Köln\n").columns == COLUMNS
-    with pytest.raises(SchemaConflict, match="one column more"):
-        without_op("1,Ada,Köln,NRW\n")
-
-
-def test_changes_whose_commit_time_would_be_a_letter_are_refused() -> None:
-    expected = ExpectedLayout(DIMENSION, Dialect(), "Op", "ts", may_lack_op=True)
-    with pytest.raises(SchemaConflict, match="one column less"):
-        find_layout(
-            "file.csv", "U,2026-11-21 10:00:00,1,Ada\nI,2026-11-21 10:00:00,2,Bo\n", expected, is_load=False
-        )
-
-
-@pytest.mark.parametrize("ops", [("U", "U"), ("I", "U"), ("I", ""), ("", ""), ("i", "i"), ("NULL", "NULL")])
-def test_a_load_with_an_op_and_a_column_less_is_refused(ops: tuple[str, str]) -> None:
-    """Else the commit time would be a value, and each value one column further to the right."""
-    expected = ExpectedLayout(DIMENSION, Dialect(null_text="NULL"), "Op", "ts")
-    lines = "".join(f"{op},2026-11-21 10:00:0{number},{number},Ada\n" for number, op in enumerate(ops))
-    with pytest.raises(SchemaConflict, match="one column less"):
-        find_layout("file.csv", lines, expected, is_load=True)
-
-
-def test_a_load_may_have_no_commit_times() -> None:
-    expected = ExpectedLayout(DIMENSION, Dialect(null_text="NULL"), "Op", "ts")
-    found = find_layout("file.csv", "NULL,1,Ada,Köln\nNULL,2,Bo,Kiel\n", expected, is_load=True)
-    assert found.columns == (TIME, *COLUMNS)
-
-
-def test_the_settings_that_let_op_be_missing_are_named_where_it_is() -> None:
-    with pytest.raises(SchemaConflict) as refused:
-        layout("1,Ada,Köln\n")
-    assert "say so by `operations` under [source]" in str(refused.value.todo)
-
-
-# Without a header, where the source's catalogue knows how the table was before.
-
-WIDER = replace(
-    DIMENSION,
-    schema=Schema(tuple(Column(name, Type("string")) for name in ("id", "mail", "name", "city"))),
-    orders=(("id", "mail", "name", "city"), COLUMNS),
-)
-
-
-def by_orders(dimension: Dimension, head: str, *, is_load: bool = False) -> tuple[str, ...]:
-    return find_layout("file.csv", head, ExpectedLayout(dimension, Dialect(), "Op", None), is_load=is_load).columns
-
-
-def test_a_file_is_read_as_the_table_was_when_it_had_its_width() -> None:
-    assert by_orders(WIDER, "I,1,Ada,Köln\n") == (OP, *COLUMNS)
-    assert by_orders(WIDER, "I,1,a@x,Ada,Köln\n") == (OP, "id", "mail", "name", "city")
-    assert by_orders(WIDER, "1,Ada,Köln\n", is_load=True) == COLUMNS
-    assert by_orders(WIDER, "1,a@x,Ada,Köln\n", is_load=True) == ("id", "mail", "name", "city")
-
-
-def test_nothing_is_shifted_where_two_orders_have_the_width() -> None:
-    swapped = replace(WIDER, orders=(("id", "mail", "city"), COLUMNS))
-    with pytest.raises(SchemaConflict, match="cannot be told") as refused:
-        by_orders(swapped, "I,1,Ada,Köln\n")
-    assert "id, name, city; then id, mail, city" in str(refused.value.found)
-
-
-def test_a_load_whose_first_column_may_be_op_or_not_is_not_guessed() -> None:
-    assert by_orders(WIDER, "D,Ada,Köln,x\nE,Ada,Köln,x\n", is_load=True) == ("id", "mail", "name", "city")
-    with pytest.raises(SchemaConflict, match="cannot be told"):
-        by_orders(WIDER, "I,1,Ada,Köln\nI,2,Bob,Bonn\n", is_load=True)
-
-
-@pytest.mark.parametrize("head", ["D,1,Ada,Köln\n", "1,Ada,Köln\n", "D,1\n"])
-def test_files_that_never_have_an_operation_are_of_the_columns_of_the_table(head: str) -> None:
-    """A letter that stands first is no operation then: that row has a field too many."""
-    expected = ExpectedLayout(DIMENSION, Dialect(), None, None)
-    assert find_layout("file.csv", head, expected, is_load=False) == Layout(COLUMNS, False, False, names=COLUMNS)
-    with pytest.raises(SchemaConflict) as refused:
-        find_layout("file.csv", "op,ID,Name\n", expected, is_load=False)
-    assert "it has op, which the table has not" in str(refused.value.found)
+# Files of another form.
 
 
 @pytest.mark.parametrize(
-    ("head", "words"),
+    ("content", "error", "todo"),
     [
-        ("I;1;a;b\nU;2;c;d\n", "one field by ',', and 4 by ';'"),
-        ("Op;id;name;city\nI;1;a;b\n", 'Set `delimiter = ";"` under [source]'),
-        ("I\t1\ta\tb\n", 'Set `delimiter = "\\t"` under [source]'),
-        ("1|a|b\n", "one field by ',', and 3 by '|'"),
+        *(
+            ("I,1,a,b\n".encode(coding), "is no UTF-8", "iconv")
+            for coding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32")
+        ),
+        (gzip.compress(b"I,1,a,b\n" * 100), "is packed by gzip, and its name does not say so", "csv.gz"),
     ],
 )
-def test_another_delimiter_is_named(head: str, words: str) -> None:
-    with pytest.raises(SchemaConflict, match="is written with another delimiter") as refused:
-        layout(head, is_load=head.startswith("1"))
-    assert words in f"{refused.value.found} {refused.value.todo}"
-
-
-@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32"])
-def test_a_file_that_is_no_utf_8_is_named_so(coding: str) -> None:
-    head = "I,1,a,b\n".encode(coding).decode("utf-8", errors="replace")
-    with pytest.raises(SourceError, match="is no UTF-8") as refused:
-        layout(head)
-    assert "iconv" in str(refused.value.todo)
-
-
-def test_a_file_that_gzip_packed_is_named_so() -> None:
-    head = gzip.compress(b"I,1,a,b\n" * 100).decode("utf-8", errors="replace")
-    with pytest.raises(SourceError, match="is packed by gzip, and its name does not say so") as refused:
-        layout(head)
-    assert "csv.gz" in str(refused.value.todo)
+def test_a_file_of_another_coding_is_named_so(content: bytes, error: str, todo: str) -> None:
+    with pytest.raises(SourceError, match=error) as refused:
+        layout(content.decode("utf-8", errors="replace"))
+    assert todo in str(refused.value.todo)
 
 
 @pytest.mark.parametrize("head", ["I,1,a;b,c;d\n", "I,1,a\0,b\n", "I,1,\ufffd\ufffd,b\n", "x\n", ""])

@@ -118,9 +118,7 @@ def test_a_column_of_two_types_is_in_no_table(tmp_path: Path) -> None:
         pq.write_table(table, (folder / name).with_suffix(".parquet"))
     with pytest.raises(SourceError, match="cannot be one table") as raised:
         described(tmp_path, Schema(()))
-    assert raised.value.found == (
-        "id is int in LOAD00000001.parquet and bigint in 20261122-100000000.parquet"
-    )
+    assert raised.value.found == ("id is int in LOAD00000001.parquet and bigint in 20261122-100000000.parquet")
 
 
 def test_a_folder_without_files_is_no_table(tmp_path: Path) -> None:

@@ -78,9 +78,7 @@ def test_bytes_that_a_schema_calls_a_text_need_their_form(
         ({"type": "struct", "name": "io.debezium.data.VariableScaleDecimal"}, Wire.UNSCALED),
     ],
 )
-def test_a_declared_decimal_is_written_as_its_schema_says(
-    described: dict[str, object], wire: Wire
-) -> None:
+def test_a_declared_decimal_is_written_as_its_schema_says(described: dict[str, object], wire: Wire) -> None:
     """What it calls a number may be in base64 all the same: the message shows whether it is."""
     schema = json.dumps({"type": "struct", "fields": [{"field": "price", **described}]})
     told = {column.name: column for column in columns_of(schema, is_flat=True) or ()}

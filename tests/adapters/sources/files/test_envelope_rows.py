@@ -76,9 +76,7 @@ def frames_of(sort: str, folder: Path, spark: SparkSession) -> Iterator[DataFram
     said, key, lateness = FEEDS[sort]
     landing, random = folder / "shop" / "item", Random(sort)
     landing.mkdir(parents=True)
-    table = table_of(
-        folder, spark, "shop.item", TYPES, {"format": "debezium", **said}, key=key, lateness=lateness
-    )
+    table = table_of(folder, spark, "shop.item", TYPES, {"format": "debezium", **said}, key=key, lateness=lateness)
     files = []
     for order in range(FILES):
         written = landing / f"{order:02}.json"

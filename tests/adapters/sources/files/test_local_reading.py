@@ -59,4 +59,3 @@ def test_settings_that_need_spark_are_named(
 ) -> None:
     table = table_of(tmp_path, None, "shop.item", types, said)  # type: ignore[arg-type]
     assert why_not_local(table, [name])
-

@@ -230,8 +230,6 @@ def test_a_value_is_shown_as_spark_has_it_unless_spark_rounds_it(line: str, body
     assert written(line, format="json").after["body"] == body
 
 
-
-
 def test_a_key_that_an_object_lacks_is_what_the_settings_say() -> None:
     assert written({"id": 1}, format="json").after["body"] is None
     assert written({"id": 1}, format="json", absent="unset").after["body"] is UNSET

@@ -24,9 +24,7 @@ def message(table: str, *columns: tuple[str, str]) -> str:
     return json.dumps({"schema": {"fields": [{"field": "after", "fields": fields}]}, "payload": value}) + "\n"
 
 
-def test_files_without_a_message_of_the_table_are_passed_over(
-    engine: SparkSession | None, tmp_path: Path
-) -> None:
+def test_files_without_a_message_of_the_table_are_passed_over(engine: SparkSession | None, tmp_path: Path) -> None:
     """A table that is there has its columns from itself, and one that is not yet from the first message of it."""
     for number, table in enumerate(("often", "often", "often", "rare", "often")):
         line = message(table, ("id", "int64"), ("note", "string"))

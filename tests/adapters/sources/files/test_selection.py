@@ -22,6 +22,7 @@ from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 ORDERS = TableName("shop", "orders")
+MESSAGES = {"format": "debezium"}
 
 
 @pytest.fixture
@@ -220,28 +221,24 @@ def test_the_source_names_what_orders_rows(
     assert source.order_by(dimension(snapshots)) == order_by
 
 
-def test_the_source_names_how_the_key_is_read(source: FilesSource) -> None:
-    table = replace(dimension(), schema=Schema((Column("id", Type("timestamp")),)), key=("id",))
-    source.options = FilesOptions.model_validate({"path": source.options.path, "source_zone": "Asia/Tokyo"})
-    source.patterns = {table.source: {"id": "dd/MM/yyyy"}}
-    assert source.key_form(table) == "column 1 in the format 'dd/MM/yyyy', times in Asia/Tokyo"
-
-
 @pytest.mark.parametrize(
-    ("type_", "mode", "words"),
+    ("type_", "said", "words"),
     [
-        ("decimal(5,2)", {}, "column 1 written as unscaled"),
-        ("decimal(5,2)", {"decimals": "string"}, "column 1 written as plain"),
-        ("timestamp_ntz", {"times": "connect"}, "column 1 written as epoch-millis"),
-        ("binary", {"binary": "bytes"}, "column 1 written as base64"),
-        ("binary", {"binary": "base64"}, "column 1 written as base64"),
-        ("binary", {"binary": "hex"}, "column 1 written as hex"),
-        ("string", {"binary": "hex"}, ""),
+        ("timestamp", {"source_zone": "Asia/Tokyo"}, "column 1 in the format 'dd/MM/yyyy', times in Asia/Tokyo"),
+        ("decimal(5,2)", MESSAGES, "column 1 written as unscaled"),
+        ("decimal(5,2)", {**MESSAGES, "decimals": "string"}, "column 1 written as plain"),
+        ("timestamp_ntz", {**MESSAGES, "times": "connect"}, "column 1 written as epoch-millis"),
+        ("binary", {**MESSAGES, "binary": "bytes"}, "column 1 written as base64"),
+        ("binary", {**MESSAGES, "binary": "base64"}, "column 1 written as base64"),
+        ("binary", {**MESSAGES, "binary": "hex"}, "column 1 written as hex"),
+        ("string", {**MESSAGES, "binary": "hex"}, ""),
     ],
 )
-def test_the_source_names_how_messages_write_the_key(
-    source: FilesSource, type_: str, mode: Mapping[str, str], words: str
+def test_the_source_names_how_the_key_is_read(
+    source: FilesSource, type_: str, said: Mapping[str, str], words: str
 ) -> None:
     table = replace(dimension(), schema=Schema((Column("id", parse_type(type_)),)), key=("id",))
-    source.options = FilesOptions.model_validate({"path": source.options.path, "format": "debezium", **mode})
+    source.options = FilesOptions.model_validate({"path": source.options.path, **said})
+    if "format" not in said:
+        source.patterns = {table.source: {"id": "dd/MM/yyyy"}}
     assert source.key_form(table) == words

@@ -89,7 +89,6 @@ def read(feed: Feed, spark: SparkSession) -> Read:
     return Read(table, files, LocalFrame(lines.read(table, files), lambda: spark))
 
 
-
 def types_of(schema: pa.Schema) -> Mapping[str, str]:
     return {field.name: str(field.type).replace(" not null", "") for field in schema}
 
@@ -132,7 +131,6 @@ def message(key: int, table: str = "item", lsn: int | None = 1, **cells: object)
     source = {"schema": "shop", "table": table, "lsn": lsn}
     payload = {"op": "c", "before": None, "after": {"id": key, "note": "a", **cells}, "source": source}
     return json.dumps({"schema": SCHEMA, "payload": payload})
-
 
 
 def dimension(types: Mapping[str, str], **renames: str) -> Dimension:

@@ -86,9 +86,7 @@ def rows_of(frame: Any) -> Iterable[Item]:
         place = Position(EPOCH, int(row[names.SEQUENCE]), row[names.OBJECT], row[names.ROW])
         cells: Mapping[str, Any] = {name: row[name] for name in COLUMNS.names}
         operation = Operation(row[names.OPERATION])
-        yield ChangeEvent(
-            operation=operation, position=place, key=(row["id"],), cells=cells, time=row[names.TIME]
-        )
+        yield ChangeEvent(operation=operation, position=place, key=(row["id"],), cells=cells, time=row[names.TIME])
 
 
 def make_whole(tmp_path: Path) -> Feed:

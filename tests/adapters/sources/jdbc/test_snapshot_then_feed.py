@@ -151,9 +151,7 @@ class Shop:
 
 def dimension_of(source: Any) -> Dimension:
     schema = Schema((Column("id", parse_type("int")), Column("name", parse_type("string"))))
-    return Dimension(
-        name=ITEM, schema=schema, key=("id",), lateness=source.lateness, sequences=source.sequences
-    )
+    return Dimension(name=ITEM, schema=schema, key=("id",), lateness=source.lateness, sequences=source.sequences)
 
 
 def live(shop: Shop) -> None:

@@ -143,9 +143,7 @@ def test_messages_in_avro_of_both_registries_agree(
         *[("my", "shop.customers"), ("myj", "shop.customers")],
     ],
 )
-def test_messages_and_transactions_agree(
-    tmp_path: Path, registry: StubRegistry, server: str, table: str
-) -> None:
+def test_messages_and_transactions_agree(tmp_path: Path, registry: StubRegistry, server: str, table: str) -> None:
     """All of them are whole: no change waits for the END of its transaction, in JSON and in Avro."""
     is_avro = server == "pga"
     told = {"format": "debezium-avro", "registry": {"url": registry.url}} if is_avro else {}

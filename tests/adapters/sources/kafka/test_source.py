@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from fake_broker import FakeBroker
@@ -29,6 +29,111 @@ def names(folder: Path) -> list[str]:
     return sorted(file.name for file in folder.rglob("*.json") if file.name[0] != "_")
 
 
+SCENARIOS: Final[Mapping[str, tuple[str, Mapping[str, Any]]]] = {
+    "a file that is applied is removed": ("send; apply 1; files 0; send; apply 1 2", {}),
+    "a file that is applied may stay": ("send; apply 1; files 1; send; apply 1 2", {"landing": "kept"}),
+    "a file that a crash left is used as it is": ("send; crash; send; unread; applied 1; apply 1 2", {}),
+    "messages in a file are not lost": ("send 0 3; apply 1 2 3; send 0 2; crash; delete 5; apply 1 2 3 4 5", {}),
+    "a bound cuts within a stretch of lost offsets": (
+        "abort 50; send; abort 50; send; apply 1 2",
+        {"max_messages": 1},
+    ),
+    "tombstones are skipped": ("send; tombstone; apply 1; rejects", {}),
+    "a message that cannot be read is no damage where it comes alone": (
+        "send; apply 1; bad; apply 1; rejects bad",
+        {},
+    ),
+    "messages of other tables in the topic are skipped": ("send; other; apply 1; rejects", {}),
+    # The position is of the first look, whenever the first message comes.
+    "a table may begin with what comes from now on": (
+        "send; nothing; send; send 1; apply 2 3",
+        {"start": "latest"},
+    ),
+    "the first commit says where each partition began": (
+        "send; send 1; nothing; send; apply 3; lose; send 1; apply 3 4",
+        {"start": "latest"},
+    ),
+    "another start counts until the first commit": ("send; nothing; start earliest; apply 1", {"start": "latest"}),
+    "a topic without its beginning needs a start": (
+        "send 0 4; delete 2; refused the beginning of its topic is gone; start earliest; apply 3 4",
+        {},
+    ),
+    # What is lost beyond what somebody let pass is another loss.
+    "offsets that are gone stop the table until somebody lets them pass": (
+        "send 0 2; apply 1 2; send 0 4; delete 4; lost shop.shop.orders, partition 0, offsets 2 to 3; let_pass; "
+        "delete 5; lost offsets 4 to 4; let_pass; apply 1 2 6",
+        {},
+    ),
+    "the beginning of a new partition may be lost": (
+        "send; apply 1; partition; send 2 2; apply 1 2 3; partition; send 3; delete 1 3; "
+        "lost partition 3, offsets 0 to 0",
+        {},
+    ),
+}
+"""Steps and options of a topic with two partitions.
+
+`send` has a partition and a number of messages, `apply` the rows of the table then, `lost` words of the alarm.
+"""
+
+
+def play(own: BrokerFeed, steps: str) -> None:
+    def send(partition: str = "0", times: str = "1") -> None:
+        for _ in range(int(times)):
+            own.send(int(partition))
+
+    def refused(*words: str) -> None:
+        with pytest.raises(ConfigError, match=" ".join(words)):
+            own.take()
+
+    def is_lost(*words: str) -> None:
+        own.broker.log.clear()
+        alarm = lost(own)
+        assert (alarm.code, " ".join(words) in str(alarm)) == ("KAFKA-001", True)
+
+    def let_pass() -> None:
+        alarm = lost(own)
+        own.acked = {alarm.code: own.acked.get(alarm.code, frozenset()) | {*alarm.about}}
+
+    def step_without_reading() -> None:
+        own.broker.log.clear()
+        assert own.step()
+        assert own.broker.log == []
+
+    def equal(found: object, expected: object) -> None:
+        assert found == expected
+
+    verbs: Mapping[str, Callable[..., object]] = {
+        "send": send,
+        "other": lambda: own.broker.send(TOPIC, message(99, table="lines")),
+        "tombstone": lambda: own.broker.send(TOPIC, None, key=b'{"id":1}'),
+        "bad": lambda: own.broker.send(TOPIC, b"bad"),
+        "abort": lambda messages: own.broker.abort(TOPIC, messages=int(messages)),
+        "delete": lambda low, partition="0": own.broker.delete_before(TOPIC, int(low), int(partition)),
+        "partition": lambda: own.broker.add_partition(TOPIC),
+        "refused": refused,
+        "lost": is_lost,
+        "let_pass": let_pass,
+        "start": lambda start: setattr(own, "options", {"start": start}),
+        "crash": lambda: own.step(crashes=True),
+        "lose": own.lose_staging,
+        "unread": step_without_reading,
+        "nothing": lambda: equal(own.step(), False),
+        "apply": lambda *rows: equal(own.apply(), [*map(int, rows)]),
+        "applied": lambda *rows: equal(own.ids, [*map(int, rows)]),
+        "files": lambda count: equal(len(names(own.staged)), int(count)),
+        "rejects": lambda *values: equal([json.loads(line)["value"] for line in own.rejects], [*values]),
+    }
+    for step in steps.split("; "):
+        verb, *given = step.split()
+        verbs[verb](*given)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_each_message_is_applied_once(tmp_path: Path, scenario: str) -> None:
+    steps, options = SCENARIOS[scenario]
+    play(feed(tmp_path, partitions=2, **options), steps)
+
+
 @pytest.mark.parametrize("partitions", [0, 3], ids=["no topic", "an empty topic"])
 def test_nothing_is_selected_without_messages(tmp_path: Path, partitions: int) -> None:
     assert not feed(tmp_path, partitions).take().objects
@@ -44,29 +149,6 @@ def test_objects_are_ranges_of_offsets(tmp_path: Path) -> None:
         f"{TOPIC}+1+0000000000-0000000001+{id_}.json",
     ]
     assert own.apply() == [1, 3, 5, 2, 4]
-
-
-def test_files_go_once_they_are_applied_or_stay(tmp_path: Path) -> None:
-    for landing, left in (("removed", 0), ("kept", 1)):
-        (tmp_path / landing).mkdir()
-        own = feed(tmp_path / landing, landing=landing)
-        own.send()
-        assert own.apply() == [1]
-        assert len(names(own.staged)) == left
-        own.send()
-        assert own.apply() == [1, 2]
-
-
-def test_a_file_that_a_crash_left_is_used_as_it_is(tmp_path: Path) -> None:
-    own = feed(tmp_path)
-    own.send()
-    own.step(crashes=True)
-    own.send()
-    own.broker.log.clear()
-    assert own.step()
-    assert own.ids == [1]
-    assert own.broker.log == []
-    assert own.apply() == [1, 2]
 
 
 def test_a_file_that_is_not_whole_is_made_anew(tmp_path: Path) -> None:
@@ -144,15 +226,6 @@ def test_bounds_of_a_batch_are_kept(tmp_path: Path) -> None:
         assert max(sizes) <= 10 if "max_seconds" in bounds else max(sizes) < 5
 
 
-def test_a_bound_cuts_within_a_stretch_of_lost_offsets(tmp_path: Path) -> None:
-    own = feed(tmp_path, max_messages=1)
-    own.broker.abort(TOPIC, messages=50)
-    own.send()
-    own.broker.abort(TOPIC, messages=50)
-    own.send()
-    assert own.apply() == [1, 2]
-
-
 def test_a_message_is_read_to_the_letter(tmp_path: Path) -> None:
     own = feed(tmp_path)
     text = message(1).replace(b'"x"', '"é \\u0000 \u2028 1.50"'.encode())
@@ -180,23 +253,6 @@ def test_a_message_that_is_no_text_goes_into_quarantine_with_its_bytes(tmp_path:
     assert (line["topic"], line["partition"], line["offset"]) == (TOPIC, 0, 0)
     assert bytes.fromhex(line["value"].rpartition(" ")[2]) == b'{"a\xff":1}'
     assert bytes.fromhex(line["key"].rpartition(" ")[2]) == b"\xfe"
-
-
-def test_a_message_that_cannot_be_read_is_no_damage_where_it_comes_alone(tmp_path: Path) -> None:
-    own = feed(tmp_path)
-    own.send()
-    own.apply()
-    own.broker.send(TOPIC, b"no JSON")
-    assert own.apply() == [1]
-    assert [json.loads(line)["value"] for line in own.rejects] == ["no JSON"]
-
-
-def test_tombstones_are_skipped(tmp_path: Path) -> None:
-    own = feed(tmp_path)
-    own.send()
-    own.broker.send(TOPIC, None, key=b'{"id":1}')
-    assert own.apply() == [1]
-    assert own.rejects == []
 
 
 def test_files_that_a_plan_beside_a_run_left_go_with_what_was_applied(tmp_path: Path) -> None:
@@ -252,52 +308,12 @@ def with_schema(value: bytes) -> bytes:
 # Where a table begins.
 
 
-def test_a_topic_without_its_beginning_needs_a_start(tmp_path: Path) -> None:
-    own = feed(tmp_path)
-    for _ in range(4):
-        own.send()
-    own.broker.delete_before(TOPIC, 2)
-    with pytest.raises(ConfigError, match="the beginning of its topic is gone"):
-        own.take()
-    own.options = {"start": "earliest"}
-    assert own.apply() == [3, 4]
-
-
-def test_a_table_may_begin_with_what_comes_from_now_on(tmp_path: Path) -> None:
-    own = feed(tmp_path, partitions=2, start="latest")
-    own.send(0)
-    assert not own.step()
-    own.send(0)
-    own.send(1)  # the position is of the first look, whenever the first message comes
-    assert sorted(own.apply()) == [2, 3]
-
-
 def test_a_table_may_begin_at_a_time(tmp_path: Path) -> None:
     own = feed(tmp_path, partitions=2, start="2023-11-14T22:13:21Z")
     for number, seconds in enumerate((0, 1, 2)):
         own.broker.send(TOPIC, message(number), timestamp=1_700_000_000_000 + 1000 * seconds)
     own.broker.send(TOPIC, message(9), partition=1)
     assert own.apply() == [1, 2]
-
-
-def test_the_first_commit_says_where_each_partition_began(tmp_path: Path) -> None:
-    own = feed(tmp_path, partitions=2, start="latest")
-    own.send(0)
-    own.send(1)
-    assert not own.step()
-    own.send(0)
-    assert own.apply() == [3]
-    own.lose_staging()
-    own.send(1)
-    assert own.apply() == [3, 4]
-
-
-def test_another_start_counts_until_the_first_commit(tmp_path: Path) -> None:
-    own = feed(tmp_path, start="latest")
-    own.send()
-    assert not own.step()
-    own.options = {"start": "earliest"}
-    assert own.apply() == [1]
 
 
 # Loss.
@@ -320,41 +336,6 @@ def with_ten(folder: Path, partitions: int = 1) -> BrokerFeed:
         own.send()
     own.broker.log.clear()
     return own
-
-
-def test_offsets_that_are_gone_stop_the_table_until_somebody_lets_them_pass(tmp_path: Path) -> None:
-    own = with_ten(tmp_path)
-    own.broker.delete_before(TOPIC, 8)
-    alarm = lost(own)
-    assert alarm.code == "KAFKA-001"
-    assert "shop.shop.orders, partition 0, offsets 6 to 7" in str(alarm)
-    own.acked = {alarm.code: frozenset(alarm.about)}
-    own.broker.delete_before(TOPIC, 9)  # what is lost beyond that is another loss
-    alarm = lost(own)
-    assert "offsets 8 to 8" in str(alarm)
-    own.acked = {alarm.code: own.acked["KAFKA-001"] | {*alarm.about}}
-    assert own.apply()[6:] == [10]
-
-
-def test_what_lies_in_a_file_is_not_lost(tmp_path: Path) -> None:
-    own = with_ten(tmp_path)
-    own.step(crashes=True)
-    own.broker.delete_before(TOPIC, 10)
-    assert own.apply() == list(range(1, 11))
-
-
-def test_a_new_partition_of_which_the_beginning_is_gone_is_lost(tmp_path: Path) -> None:
-    own = with_ten(tmp_path)
-    own.apply()
-    own.broker.add_partition(TOPIC)
-    own.send(1)
-    own.send(1)
-    assert own.apply()[10:] == [11, 12]
-    own.broker.add_partition(TOPIC)
-    own.send(2)
-    own.broker.delete_before(TOPIC, 1, partition=2)
-    own.broker.log.clear()
-    assert "partition 2, offsets 0 to 0" in str(lost(own))
 
 
 @pytest.mark.parametrize("change", ["anew", "gone", "renamed", "fewer", "cut off"])
@@ -402,14 +383,6 @@ def test_a_topic_that_is_made_anew_while_it_is_read_is_not_taken_for_the_old_one
 
 
 # Many tables, and the group.
-
-
-def test_several_tables_may_share_a_topic(tmp_path: Path) -> None:
-    own = feed(tmp_path, partitions=0, topics="shop.events")
-    own.broker.create("shop.events")
-    own.broker.send("shop.events", message(1))
-    own.broker.send("shop.events", message(2, table="lines"))
-    assert own.apply() == [1]
 
 
 def test_a_table_may_have_a_topic_of_its_own_name(tmp_path: Path) -> None:

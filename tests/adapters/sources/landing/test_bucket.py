@@ -113,17 +113,6 @@ def test_keys_that_hadoop_would_take_for_others_are_named_and_not_read(
     assert others == sorted(names[1:])
 
 
-def test_a_folder_is_found_in_other_letters_and_of_two_neither(s3: Buckets, landing: Folder, bucket: str) -> None:
-    s3.put(f"s3://{bucket}/landing/SHOP/Orders/LOAD00000001.csv", "1\n")
-    found, _ = landing.list(TABLE) or ((), ())
-    assert [item.name for item in found] == ["LOAD00000001.csv"]
-    assert landing.path(TABLE, "LOAD00000001.csv") == f"s3://{bucket}/landing/SHOP/Orders/LOAD00000001.csv"
-    s3.put(f"s3://{bucket}/landing/SHOP/ORDERS/LOAD00000001.csv", "1\n")
-    other = Folder(landing.root, PLACES, store=landing.store)
-    with pytest.raises(SourceError, match="its folder is ambiguous"):
-        other.list(TABLE)
-
-
 def test_tables_are_the_prefixes_where_tables_lie(s3: Buckets, landing: Folder, bucket: str) -> None:
     for key in ("shop/orders/LOAD00000001.csv", "shop/lines/LOAD00000001.csv", "_tmp/x/a.csv", "top.csv"):
         s3.put(f"s3://{bucket}/landing/{key}", "1\n")

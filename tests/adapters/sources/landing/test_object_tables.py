@@ -90,9 +90,7 @@ def test_a_table_with_a_folder_of_its_own_reads_what_lies_there(of_dms: Any) -> 
 
 
 def test_tables_of_one_folder_have_the_files_that_their_names_say(s3: Buckets) -> None:
-    tables = {
-        name: {"folder": "all", "names": rf"{name.table}-(?P<counter>\d+)\.csv"} for name in (ORDERS, LINES)
-    }
+    tables = {name: {"folder": "all", "names": rf"{name.table}-(?P<counter>\d+)\.csv"} for name in (ORDERS, LINES)}
     options = {"path": ROOT, "format": "csv", "formats": {}, "tables": tables}
     match = files.build_inventory(options, Runtime(lambda: None)).match_objects(EVERY)
     assert match(f"{ROOT}/all/orders-1.csv") == [ORDERS]

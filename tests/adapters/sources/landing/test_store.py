@@ -75,12 +75,6 @@ def test_a_hash_tells_contents_apart_and_of_great_files_their_ends(
     assert hashed(put(tmp_path / "small", b"a" * 30)) != one
 
 
-def test_a_file_is_moved_whole(tmp_path: Path) -> None:
-    target = tmp_path / "backup" / "shop" / "f.csv"
-    move(put(tmp_path / "f.csv"), target)
-    assert (target.read_bytes(), (tmp_path / "f.csv").exists()) == (b"1,a\n", False)
-
-
 def test_what_a_crash_left_under_both_names_is_removed_where_it_came_from(tmp_path: Path) -> None:
     target = put(tmp_path / "backup" / "f.csv")
     move(put(tmp_path / "f.csv"), target)

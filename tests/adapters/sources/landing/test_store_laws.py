@@ -172,19 +172,18 @@ class ReadsFromTheBeginning(BucketStore):
         return Unmoved(super().open(path))  # type: ignore[arg-type]
 
 
-class Overwrites(BucketStore):
-    def move(self, path: str, target: str) -> None:
-        bucket, _, key = path.removeprefix("s3://").partition("/")
-        _, _, place = target.removeprefix("s3://").partition("/")
-        self.client.copy({"Bucket": bucket, "Key": key}, bucket, place)
-        self.client.delete_object(Bucket=bucket, Key=key)
-
-
 class CopiesAlone(BucketStore):
     def move(self, path: str, target: str) -> None:
         bucket, _, key = path.removeprefix("s3://").partition("/")
         _, _, place = target.removeprefix("s3://").partition("/")
         self.client.copy({"Bucket": bucket, "Key": key}, bucket, place)
+
+
+class Overwrites(CopiesAlone):
+    def move(self, path: str, target: str) -> None:
+        super().move(path, target)
+        bucket, _, key = path.removeprefix("s3://").partition("/")
+        self.client.delete_object(Bucket=bucket, Key=key)
 
 
 TREE = {"a/x": b"one", "b": b"three", "nowhere else": b"2", "_tmp/x": b""}

@@ -139,9 +139,7 @@ def test_a_list_of_numbers_has_a_byte_of_the_placeholder_in_each_element() -> No
     assert written <= set(placeholders("aé"))
 
 
-def test_a_place_that_was_not_logged_keeps_what_it_has(
-    engine: SparkSession | None, tmp_path: Path
-) -> None:
+def test_a_place_that_was_not_logged_keeps_what_it_has(engine: SparkSession | None, tmp_path: Path) -> None:
     """The connector for PostgreSQL has constants for it, and not the word of its settings."""
     wkb = "AQEAACDmEAAAAAAA/IPXl8EAAAD8g9eXwQ=="
     far = -99999999.0
@@ -189,9 +187,7 @@ def test_a_number_that_becomes_0_as_a_double_does_not_fit(spark: SparkSession, t
     assert [reason for reason, _ in read.rejects] == ["cast"] * 4
 
 
-def test_a_decimal_that_is_a_number_of_json_is_no_base64(
-    engine: SparkSession | None, tmp_path: Path
-) -> None:
+def test_a_decimal_that_is_a_number_of_json_is_no_base64(engine: SparkSession | None, tmp_path: Path) -> None:
     """A BIGINT UNSIGNED is one in the connector's mode `long`; digits in a text may be base64."""
     source = {"schema": "shop", "table": "item", "lsn": 1, "sequence": '["1","1"]'}
     rows = [{"id": 12345678, "price": -1.5}, {"id": "ALxhTw==", "price": "AJY="}, {"id": 3, "price": "-1.5"}]

@@ -30,9 +30,7 @@ ENVELOPE: Shape = {"after": CELLS, "op": TEXT, "payload": {"after": CELLS}}
         ('{"payload":{"after":{"id":5}}}', ENVELOPE, (None, None, ({"id": "5"},)), None),
     ],
 )
-def test_an_object_is_parsed_in_its_shape(
-    value: str | None, shape: Shape, it: object, broken: str | None
-) -> None:
+def test_an_object_is_parsed_in_its_shape(value: str | None, shape: Shape, it: object, broken: str | None) -> None:
     found, rest = parse_in_shape(value, shape)
     assert (tuple(found.values()) if isinstance(found, dict) else found, rest) == (it, broken)
 

@@ -27,9 +27,7 @@ ITEM = Dimension(
 )
 
 
-def read(
-    spark: SparkSession | None, folder: Path, files: Sequence[Sequence[Any]], **options: Any
-) -> BatchFacts:
+def read(spark: SparkSession | None, folder: Path, files: Sequence[Sequence[Any]], **options: Any) -> BatchFacts:
     """Read files of lines in the table's own folder, by Spark or in plain Python."""
     place = folder / "shop" / "item"
     place.mkdir(parents=True)
@@ -141,8 +139,7 @@ def test_skipped_tombstones_are_reported_if_no_message_is_a_delete(
         "told": [*dropped, {"id": 2, "__op": "d", "__lsn": 2, "__source_ts_ms": 6}],
     }
     cautions = {
-        name: read(engine, tmp_path / name, [lines], form="flattened").cautions
-        for name, lines in feeds.items()
+        name: read(engine, tmp_path / name, [lines], form="flattened").cautions for name, lines in feeds.items()
     }
     assert [*cautions.pop("tombstones").values()] == [2]
     [(words, changes)] = cautions.pop("drop").items()

@@ -51,37 +51,30 @@ FLAT, DMS, RECORD = {"form": "flattened"}, {"format": "dms-json"}, {"line": "rec
 
 
 @pytest.mark.parametrize(
-    ("messages", "options"),
+    ("messages", "options", "others", "another"),
     [
-        ([envelope(1, schema="shop"), envelope(2, schema="shop", table="item")], {}),
-        ([envelope(1, db="shop"), envelope(2, db="shop", collection="item")], {}),
-        ([flat(1), flat(2, __table="item")], FLAT),
-        ([of_dms(1, schema="shop"), of_dms(2, schema="shop", table="item")], DMS),
-        ([record(1), record(2, topic="t.shop.item")], RECORD),
+        ([envelope(1, schema="shop"), envelope(2, schema="shop", table="item")], {}, [], "shop.order"),
+        ([envelope(1, db="shop"), envelope(2, db="shop", collection="item")], {}, [], "shop.order"),
+        ([flat(1), flat(2, __table="item")], FLAT, [], "shop.order"),
+        ([of_dms(1, schema="shop"), of_dms(2, schema="shop", table="item")], DMS, [], "shop.order"),
+        ([record(1), record(2, topic="t.shop.item")], RECORD, [], "shop.order"),
+        # A schema must be named where another has a table of that name.
+        ([envelope(1, table="item"), envelope(2, db="shop", table="item")], {}, ["shop.order"], "old.ITEM"),
+        ([flat(1, __table="item"), flat(2, __table="item", __schema="shop")], FLAT, ["shop.order"], "old.ITEM"),
+        ([of_dms(1, table="item"), of_dms(2, table="item", schema="shop")], DMS, ["shop.order"], "old.ITEM"),
+        ([record(1, topic="item"), record(2, topic="shop.item")], RECORD, ["shop.order"], "old.ITEM"),
     ],
 )
-def test_a_row_without_a_table_is_applied_only_if_no_other_table_reads_the_folder(
-    engine: SparkSession | None, tmp_path: Path, messages: Sequence[Any], options: Mapping[str, str]
+def test_a_row_without_a_table_is_applied_only_if_no_other_table_of_the_folder_may_have_it(
+    engine: SparkSession | None,
+    tmp_path: Path,
+    messages: Sequence[Any],
+    options: Mapping[str, str],
+    others: Sequence[str],
+    another: str,
 ) -> None:
-    assert {*read(engine, tmp_path, messages, **options).rows} == {(1,), (2,)}
-    found = read(engine, tmp_path, messages, others=["shop.order"], **options)
-    assert ({*found.rows}, found.rejects) == ({(2,)}, REFUSED)
-
-
-@pytest.mark.parametrize(
-    ("messages", "options"),
-    [
-        ([envelope(1, table="item"), envelope(2, db="shop", table="item")], {}),
-        ([flat(1, __table="item"), flat(2, __table="item", __schema="shop")], FLAT),
-        ([of_dms(1, table="item"), of_dms(2, table="item", schema="shop")], DMS),
-        ([record(1, topic="item"), record(2, topic="shop.item")], RECORD),
-    ],
-)
-def test_a_schema_must_be_named_where_another_has_a_table_of_that_name(
-    engine: SparkSession | None, tmp_path: Path, messages: Sequence[Any], options: Mapping[str, str]
-) -> None:
-    assert {*read(engine, tmp_path, messages, others=["shop.order"], **options).rows} == {(1,), (2,)}
-    found = read(engine, tmp_path, messages, others=["old.ITEM"], **options)
+    assert {*read(engine, tmp_path, messages, others=others, **options).rows} == {(1,), (2,)}
+    found = read(engine, tmp_path, messages, others=[another], **options)
     assert ({*found.rows}, found.rejects) == ({(2,)}, REFUSED)
 
 

@@ -157,7 +157,7 @@ def test_lines_of_a_large_file_that_all_cores_take_apart_keep_their_numbers(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first is that of the header, and a byte order mark is before it alone."""
-    (tmp_path / "t.csv").write_text("\ufeffa,b,c\n" + "".join(f"{n},\"x,{n}\",\n" for n in range(500)), "utf-8")
+    (tmp_path / "t.csv").write_text("\ufeffa,b,c\n" + "".join(f'{n},"x,{n}",\n' for n in range(500)), "utf-8")
     monkeypatch.setattr(parallelism, "_LARGE_BYTES", 0)
     rows = read(spark, tmp_path, layout=replace(LAYOUT, has_header=True))
     assert rows.rdd.getNumPartitions() == spark.sparkContext.defaultParallelism > 1
@@ -191,9 +191,7 @@ def test_a_repeated_header_is_found_as_by_the_reference(spark: SparkSession, tmp
     assert kinds == {None, SAME_ORDER, OTHER_ORDER}
 
 
-def test_a_line_of_a_torn_row_is_flagged_unless_lines_are_joined(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_line_of_a_torn_row_is_flagged_unless_lines_are_joined(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text('1,"a\nb",c\n2,x,y\n')
     rows = read(spark, tmp_path).orderBy(LINE).collect()
     assert [(row[LINE], row[TORN]) for row in rows] == [(1, True), (2, True), (3, False)]

@@ -107,7 +107,6 @@ def reading(table: Dimension, **more: Any) -> Reading:
     return Reading(**{"dimension": table, "operations": OPERATIONS, "timestamp_column": "at", **more})
 
 
-
 def befores(table: Dimension) -> list[str]:
     return [BEFORE + name for name in table.schema.names]
 

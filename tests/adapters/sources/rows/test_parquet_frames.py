@@ -116,9 +116,7 @@ def with_texts(bad: bytes) -> dict[str, pa.Array]:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("active")
-def test_a_text_that_is_not_utf8_is_reported_in_each_kind_of_column(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_text_that_is_not_utf8_is_reported_in_each_kind_of_column(spark: SparkSession, tmp_path: Path) -> None:
     """No other reader could read the table: a value is NULL, and its row says why and has its bytes in hex."""
     good, bad = with_texts(GOOD), {name: of for name, of in with_texts(BAD).items() if name not in ("id", "large")}
     for number, name in enumerate(bad):

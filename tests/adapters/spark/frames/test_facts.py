@@ -57,13 +57,8 @@ def test_a_row_of_unknown_place_in_each_file_keeps_no_mark_back(reason: str) -> 
     assert progress.low_watermark == (1, 75)
 
 
-def test_a_file_of_nothing_else_is_no_full_load() -> None:
-    done = planned(1, [group(1, Reason.UNREADABLE.value, LOAD_SEQUENCE)], Progress(), [])
+@pytest.mark.parametrize(("reason", "loads"), [(Reason.UNREADABLE, set()), (Reason.CAST, {1})])
+def test_rows_of_a_full_load_are_one_if_their_place_is_known(reason: Reason, loads: set[int]) -> None:
+    done = planned(1, [group(1, reason.value, LOAD_SEQUENCE)], Progress(), [])
     assert done.record is not None
-    assert not done.record.loads
-
-
-def test_rows_of_a_full_load_are_one_whatever_is_wrong_with_them() -> None:
-    done = planned(1, [group(1, Reason.CAST.value, LOAD_SEQUENCE)], Progress(), [])
-    assert done.record is not None
-    assert done.record.loads == {1}
+    assert {*done.record.loads} == loads

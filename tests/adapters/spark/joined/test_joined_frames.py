@@ -327,9 +327,7 @@ def test_spark_dates_changes_as_the_core_does(active: SparkSession, shape: str) 
     check_past(active, shape, Random(shape))
 
 
-def test_a_failed_comparison_leaves_no_cached_frame(
-    active: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_comparison_leaves_no_cached_frame(active: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     active.catalog.clearCache()
     town = over_time("summary", Random(1), 1)
     town.change(Random(1), is_new=True)
