@@ -48,13 +48,6 @@ def every_command() -> Iterator[tuple[str, ...]]:
     return (words for words in below(typer.main.get_command(cli.application()), ()) if words)
 
 
-@pytest.fixture
-def in_shop(lakeward: Command, tmp_path: Path) -> Command:
-    """Return the command, in a folder with the settings of the shop."""
-    write(tmp_path, shop.SETTINGS)
-    return lakeward
-
-
 NEEDS_SETTINGS = [
     ("run",),
     ("plan",),

@@ -41,9 +41,8 @@ def test_every_line_of_a_run_says_which_run_table_and_batch(lakeward: Command, t
     assert lakeward("run", "--json").document["run"] != ended.document["run"]
 
 
-def test_debug_logs_every_step_of_every_batch(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, shop.SETTINGS)
-    steps = [line for line in lines(lakeward("run", "--log", "json", "--debug")) if line["event"] == "step"]
+def test_debug_logs_every_step_of_every_batch(in_shop: Command) -> None:
+    steps = [line for line in lines(in_shop("run", "--log", "json", "--debug")) if line["event"] == "step"]
     assert [line["step"] for line in steps if line["batch"] == 2].count("commit") == 1
     assert all(line["table"] == "shop.orders" for line in steps)
 
@@ -74,37 +73,29 @@ def test_a_failure_is_logged_with_its_table_and_batch(lakeward: Command, tmp_pat
     assert failed["error"] == "shop.broken: LOAD00000001.csv cannot be read"
 
 
-def test_logs_are_text_where_nobody_asks_for_more(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, shop.SETTINGS)
-    ended = lakeward("run")
+def test_logs_are_text_where_nobody_asks_for_more(in_shop: Command) -> None:
+    ended = in_shop("run")
     assert "committed" in ended.err
     assert "table=shop.orders" in ended.err
     assert "\x1b" not in ended.err
 
 
-def test_logs_never_mix_with_the_document(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, shop.SETTINGS)
-    assert lakeward("run", "--json", "--debug").document["command"] == "run"
+def test_logs_never_mix_with_the_document(in_shop: Command) -> None:
+    assert in_shop("run", "--json", "--debug").document["command"] == "run"
 
 
 @pytest.mark.parametrize(
     "words", [["status"], ["plan"], ["quarantine", "list"], ["run", "--log", "off"]], ids=" ".join
 )
-def test_what_only_looks_and_a_run_whose_logs_are_off_log_nothing(
-    lakeward: Command, tmp_path: Path, words: list[str]
-) -> None:
-    write(tmp_path, shop.SETTINGS)
-    assert lakeward(*words).err == ""
+def test_what_only_looks_and_a_run_whose_logs_are_off_log_nothing(in_shop: Command, words: list[str]) -> None:
+    assert in_shop(*words).err == ""
 
 
 @pytest.mark.parametrize("words", [["run", "--log", "off"], ["run", "shop.ordres"]], ids=" ".join)
-def test_what_a_command_sets_up_ends_with_it_however_it_ends(
-    lakeward: Command, tmp_path: Path, words: list[str]
-) -> None:
+def test_what_a_command_sets_up_ends_with_it_however_it_ends(in_shop: Command, words: list[str]) -> None:
     """Another may have called it from Python, and log as before."""
-    write(tmp_path, shop.SETTINGS)
     before = structlog.get_config()
-    lakeward(*words)
+    in_shop(*words)
     assert structlog.get_config() == before
     assert structlog.contextvars.get_contextvars() == {}
 
