@@ -207,6 +207,7 @@ def test_an_instant_outside_of_the_validity_columns_is_refused(type_: Type, leas
     words = f"the column seen, from which versions are dated, lies outside of what {type_.with_article} shows"
     details = [undated_detail(event(1, 0, instant=at), history) for at in (least - 1, least, most, most + 1)]
     assert details == [words, None, None, words]
+    assert undated_detail(event(1, most + 1), history) == words, "no instant can be made of it"
     assert undated_detail(event(1, 0, Operation.TRUNCATE, instant=most + 1), history) is None
 
 
