@@ -197,19 +197,6 @@ def test_the_ledger_is_rebuilt_on_demand(shop: Shop) -> None:
     assert list(shop.ledger.objects(str(NAME))) == [replace(found, first_seen=None) for found in before]
 
 
-def test_an_object_of_an_undone_batch_is_missed_after_the_ledger_is_rebuilt(shop: Shop) -> None:
-    shop.drop(2)
-    shop.run()
-    before = deepcopy(shop.target)
-    shop.put(2)
-    shop.run()
-    shop.target = before
-    assert rebuild(shop.job()) == 1
-    assert shop.states == {1: "applied", 2: "seen"}
-    shop.drop(2)
-    assert shop.fails().code == "LEDGER-003"
-
-
 @pytest.mark.parametrize("is_rebuilt", [True, False])
 def test_a_waiting_object_is_missed_after_the_table_is_rolled_back(shop: Shop, *, is_rebuilt: bool) -> None:
     shop.run()

@@ -12,7 +12,7 @@ from model_laws import Player
 
 from lakeward.core.dimension import ORDERED, Lateness, Ties, Unbounded, Within
 from lakeward.core.errors import SourceError
-from lakeward.core.events import UNSET, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.delivery import Resolution
@@ -26,10 +26,10 @@ ANY = pytest.mark.parametrize("lateness", LATENESS.values(), ids=LATENESS)
 
 
 def update(at: int, object_: int, a: int = 0, *, key: int = 1, **more: Any) -> ChangeEvent:
-    operation, unset = more.pop("operation", Operation.UPDATE), more.pop("unset", ())
-    cells = {"id": key, "a": a, "b": 0} | dict.fromkeys(unset, UNSET)
-    place = Position(1, at, object_, key)
-    return ChangeEvent(operation=operation, position=place, key=(key,), cells=cells, time=at, instant=at, **more)
+    place, cells = Position(1, at, object_, key), {"id": key, "a": a, "b": 0}
+    return ChangeEvent(
+        operation=Operation.UPDATE, position=place, key=(key,), cells=cells, time=at, instant=at, **more
+    )
 
 
 def shown(player: Player, key: int = 1) -> object:
@@ -53,30 +53,6 @@ def test_the_earlier_event_of_a_tie_stays_and_the_later_one_holds_the_key(
     assert (shown(player), shown(player, 2)) == (1, 4)
     assert (counts.quarantined, counts.waiting, counts.ties) == (1, 1, 0)
     assert [(hold.position, hold.reason) for hold in player.memory.holds.values()] == [(other.position, Reason.TIE)]
-
-
-@ANY
-@WAYS
-def test_discarding_a_tie_releases_the_waiting_events(lateness: Lateness, history: History | None) -> None:
-    player = Player(replace(HELD, lateness=lateness, history=history))
-    one, other, third = update(5, 1, 1), update(5, 2, 2), update(6, 3, 3, unset=("b",))
-    player.deliver([one, other, third])
-    assert player.deliver(resolutions=[Resolution(other.position)]).released == 1
-    assert shown(player) == 3
-    again = player.deliver([other])
-    assert (again.duplicates, shown(player)) == (1, 3), "it is known, and no tie"
-
-
-@ANY
-@WAYS
-def test_a_tie_that_is_replayed_unchanged_wins(lateness: Lateness, history: History | None) -> None:
-    player = Player(replace(HELD, lateness=lateness, history=history))
-    one, other = update(5, 1, 1), update(5, 2, 2)
-    player.deliver([one, other])
-    player.deliver(resolutions=[Resolution(other.position, other)])
-    assert shown(player) == 2
-    again = player.deliver([one, other])
-    assert (again.duplicates + again.stale, player.memory.holds, shown(player)) == (2, {}, 2)
 
 
 def test_a_waiting_event_ties_as_an_applied_one_does() -> None:
