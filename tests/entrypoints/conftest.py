@@ -8,6 +8,7 @@ import pytest
 import shop
 import third_party
 from commands import Command, Ended
+from projects import write
 
 from lakeward.entrypoints.cli import main
 
@@ -28,3 +29,10 @@ def lakeward(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
         return Ended(code, printed.out, printed.err)
 
     return run
+
+
+@pytest.fixture
+def in_shop(lakeward: Command, tmp_path: Path) -> Command:
+    """Return the command, in a folder with the settings of the shop."""
+    write(tmp_path, shop.SETTINGS)
+    return lakeward

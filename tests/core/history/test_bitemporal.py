@@ -97,52 +97,36 @@ def test_a_history_as_known_at_a_batch_is_the_one_stored_after_it() -> None:
 # What breaks it.
 
 
-def forgets(
-    dimension: Dimension, key: Key, beliefs: KnownVersions, versions: Versions, batch: int
-) -> KnownVersions:
-    """Keep what is believed now alone."""
-    return tuple(
-        one for one in update_known_versions(dimension, key, beliefs, versions, batch) if one.known_to is None
-    )
+def with_shows(shows: Callable[[KnownVersion, Mapping[str, Cell]], bool]) -> Revise:
+    """Return the function with another decision whether a known version shows a row."""
+
+    def revise(*given: Any) -> KnownVersions:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(KnownVersion, "shows", shows)
+            return update_known_versions(*given)
+
+    return revise
 
 
-def writes_over(
-    dimension: Dimension, key: Key, beliefs: KnownVersions, versions: Versions, batch: int
-) -> KnownVersions:
-    """Take a version that begins as before for the same, whatever it shows."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KnownVersion, "shows", lambda self, other: True)
-        return update_known_versions(dimension, key, beliefs, versions, batch)
-
-
-def sees_tracked_columns_alone(
-    dimension: Dimension, key: Key, beliefs: KnownVersions, versions: Versions, batch: int
-) -> KnownVersions:
-    """Write over what changes without a version of its own."""
-    is_same = ("a", "valid_to")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KnownVersion, "shows", lambda self, other: all(self.cells[n] == other[n] for n in is_same))
-        return update_known_versions(dimension, key, beliefs, versions, batch)
-
-
-def ends_late(
-    dimension: Dimension, key: Key, beliefs: KnownVersions, versions: Versions, batch: int
-) -> KnownVersions:
-    """Believe what a batch finds to be otherwise until the next."""
-    found = update_known_versions(dimension, key, beliefs, versions, batch)
+def ends_late(*given: Any) -> KnownVersions:
+    found, batch = update_known_versions(*given), given[-1]
     return tuple(replace(one, known_to=batch + 1) if one.known_to == batch else one for one in found)
 
 
-def believes_anew(
-    dimension: Dimension, key: Key, beliefs: KnownVersions, versions: Versions, batch: int
-) -> KnownVersions:
-    """Write each version of a key that is touched, whether it is another or not."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KnownVersion, "shows", lambda self, other: False)
-        return update_known_versions(dimension, key, beliefs, versions, batch)
+MISTAKES: Mapping[str, Revise] = {
+    "only what is believed now is kept": lambda *given: tuple(
+        one for one in update_known_versions(*given) if one.known_to is None
+    ),
+    "a version that begins as before is the same, whatever it shows": with_shows(lambda self, other: True),
+    "a change without a version of its own is written over": with_shows(
+        lambda self, other: all(self.cells[name] == other[name] for name in ("a", "valid_to"))
+    ),
+    "what a batch finds to be otherwise is believed until the next": ends_late,
+    "each version of a touched key is written": with_shows(lambda self, other: False),
+}
 
 
-@pytest.mark.parametrize("revise", [forgets, writes_over, sees_tracked_columns_alone, ends_late, believes_anew])
+@pytest.mark.parametrize("revise", MISTAKES.values(), ids=MISTAKES)
 def test_known_versions_that_are_kept_wrongly_break_the_law(revise: Revise) -> None:
     with pytest.raises(AssertionError):
         check_all(revise)

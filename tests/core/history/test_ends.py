@@ -15,7 +15,7 @@ from lakeward.core.dimension import ORDERED, Lateness, Sequences, Unbounded, Wit
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
 from lakeward.core.history.options import ByColumn, ByRun, History, Validity, ValidityColumns
-from lakeward.core.history.reloads import EndInstants, find_end_instants
+from lakeward.core.history.reloads import find_end_instants
 from lakeward.core.ledger.selection import Limits
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.operations.reload import complete, plan_reload, record_decision
@@ -38,8 +38,7 @@ class Shop:
     """One table, whose objects say what was done at which hour, by column `at` as well; runs have a clock."""
 
     def __init__(self, history: History, lateness: Lateness = ORDERED, sequences: Any = Sequences.TIMES) -> None:
-        self.of = item(SCHEMA, history=history, lateness=lateness, sequences=sequences
-        )
+        self.of = item(SCHEMA, history=history, lateness=lateness, sequences=sequences)
         self.source = MemorySource(Limits(files=1), lateness=lateness, sequences=sequences)
         self.target, self.ledger, self.clock = MemoryTarget(), MemoryLedger(), 0
         self.orders = 0
@@ -126,13 +125,6 @@ def test_a_row_missing_from_a_load_ends_at_the_time_of_the_load_or_of_the_run(
     assert shop.rows[1][-1][1] is None
 
 
-def test_a_row_missing_from_a_load_ends_at_the_newest_row_of_the_load_where_that_is_later() -> None:
-    shop = Shop(BY_COLUMN)
-    shop.load({1: 1, 2: 5}, 6)
-    shop.load({1: 1, 3: 9}, 20, 15)
-    assert shop.rows == {1: [(1, None)], 2: [(5, 9)], 3: [(9, None)]}
-
-
 def test_a_row_missing_from_a_load_ends_at_the_newest_number_of_the_load() -> None:
     shop = Shop(BY_NUMBER)
     shop.load({1: 1, 2: 5}, 6)
@@ -182,10 +174,6 @@ def test_times_from_a_column_do_not_say_when_a_load_was_made() -> None:
     shop.load({1: 5}, 20, 5)
     assert shop.rows == {1: [(5, None)], 2: [(5, 20)]}
     assert find_end_instants(History(), 5, 5, 9, own_times=True).after(5) == 9
-
-
-def test_with_numbers_only_the_newest_number_is_an_end() -> None:
-    assert find_end_instants(BY_NUMBER, 5, 7, 9) == EndInstants((5,), is_strict=True)
 
 
 # Truncates and deletes.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import model_laws
 import pytest
@@ -26,7 +26,6 @@ from lakeward.core.merge.fold import Row, as_fold_base
 from lakeward.core.merge.settling import change_log_entries, folding, table_before
 from lakeward.core.merge.settling.arrivals import Arrivals
 from lakeward.core.merge.settling.change_log_entries import bases_to_remember, changes_to_remember
-from lakeward.core.merge.settling.folding import Links
 from lakeward.core.merge.settling.hold_filter import FilteredEvents
 from lakeward.core.merge.settling.table_before import TableBefore
 from lakeward.core.merge.settling.verdicts import Verdicts
@@ -45,53 +44,26 @@ FEEDS = 2000
 """How many feeds a broken model gets to betray itself; most need a few."""
 
 
-@pytest.mark.parametrize("lateness", MODES, ids=repr)
+Law = Callable[[Random, Lateness, Way], None]
+
+LAWS: Mapping[str, tuple[Law, Sequence[Lateness]]] = {
+    "any split into batches, repetition, and order within the lateness give the same history": (check_feed, MODES),
+    "a table that is ordered for a while has the same history": (check_changed_lateness, [Within(3), Unbounded()]),
+    "copies under other names change no version": (check_other_names, MODES),
+    "a repaired quarantine gives the history of the repaired feed": (check_quarantine, MODES),
+    "a reload ends missing rows and keeps all versions": (check_reload, MODES),
+    "versions that other writers alter hold their keys until they are corrected": (check_altered, MODES),
+}
+
+
+@pytest.mark.parametrize(
+    ("law", "lateness"),
+    [pytest.param(law, one, id=f"{text}: {one!r}") for text, (law, modes) in LAWS.items() for one in modes],
+)
 @thorough
 @given(random=RANDOMS, way=st.sampled_from(WAYS))
-def test_any_delivery_gives_the_same_history(lateness: Lateness, random: Random, way: Way) -> None:
-    """Batching, idempotence and lateness: any split, any repetition, any order within the lateness."""
-    check_feed(random, lateness, way)
-
-
-@pytest.mark.parametrize("lateness", [Within(3), Unbounded()], ids=repr)
-@thorough
-@given(random=RANDOMS, way=st.sampled_from(WAYS))
-def test_a_table_that_is_ordered_for_a_while_has_the_same_history(
-    lateness: Lateness, random: Random, way: Way
-) -> None:
-    check_changed_lateness(random, lateness, way)
-
-
-@pytest.mark.parametrize("lateness", MODES, ids=repr)
-@thorough
-@given(random=RANDOMS, way=st.sampled_from(WAYS))
-def test_copies_under_other_names_change_no_version(lateness: Lateness, random: Random, way: Way) -> None:
-    check_other_names(random, lateness, way)
-
-
-@pytest.mark.parametrize("lateness", MODES, ids=repr)
-@thorough
-@given(random=RANDOMS, way=st.sampled_from(WAYS))
-def test_a_repaired_quarantine_gives_the_history_of_the_repaired_feed(
-    lateness: Lateness, random: Random, way: Way
-) -> None:
-    check_quarantine(random, lateness, way)
-
-
-@pytest.mark.parametrize("lateness", MODES, ids=repr)
-@thorough
-@given(random=RANDOMS, way=st.sampled_from(WAYS))
-def test_a_reload_ends_missing_rows_and_keeps_all_versions(lateness: Lateness, random: Random, way: Way) -> None:
-    check_reload(random, lateness, way)
-
-
-@pytest.mark.parametrize("lateness", MODES, ids=repr)
-@thorough
-@given(random=RANDOMS, way=st.sampled_from(WAYS))
-def test_versions_that_other_writers_alter_hold_their_keys_until_they_are_corrected(
-    lateness: Lateness, random: Random, way: Way
-) -> None:
-    check_altered(random, lateness, way)
+def test_a_law_of_histories_holds(law: Law, lateness: Lateness, random: Random, way: Way) -> None:
+    law(random, lateness, way)
 
 
 def forgets_witnesses(
@@ -103,20 +75,12 @@ def forgets_witnesses(
     return [change for change in kept if stored.get(change.event.key) != change.event.cells]
 
 
-def keeps_no_bases(before: TableBefore, arrived: Arrivals, passing: FilteredEvents) -> list[BaseRow]:
-    return []
-
-
-def keeps_rows_for_bases(row: Row) -> Row:
-    return replace(row, versions=())
-
-
-def keeps_one_version_for_bases(row: Row) -> Row:
-    return replace(row, versions=row.versions[-1:])
-
-
-def takes_stored_rows_for_bases(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
+def stored_rows(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
     return {key: before.rows[key] for key in keys if key in before.rows}
+
+
+def without_versions(row: Row) -> Row:
+    return replace(row, versions=())
 
 
 def splices_by_start_alone(stored: Versions, base: Versions, found: Versions) -> Versions:
@@ -132,8 +96,11 @@ def keeps_bases_of_events_alone(before: TableBefore, arrived: Arrivals, passing:
     return [base for base in bases_to_remember(before, arrived, passing) if base.key in keys]
 
 
-def reads_no_memory(before: TableBefore, passing: FilteredEvents, links: Links) -> set[Key]:
-    return set()
+def keeps_bases_of_what_waits(before: TableBefore, arrived: Arrivals, passing: FilteredEvents) -> list[BaseRow]:
+    """Of versions that break a rule, too."""
+    keys = {key for event in [*passing.passed, *passing.waiting] for key in event.keys}
+    rows = {key: before.rows.get(key) for key in keys - set(before.bases)}
+    return [] if before.is_ordered else [BaseRow(key, row and as_fold_base(row), 0) for key, row in rows.items()]
 
 
 def forgets_without_folding(dimension: Dimension, memory: ChangeLogContents) -> None:
@@ -143,80 +110,58 @@ def forgets_without_folding(dimension: Dimension, memory: ChangeLogContents) -> 
         }
 
 
-def remembers_rows_from_before(
-    dimension: Dimension, memory: ChangeLogContents, rows: Mapping[Key, Row | None]
-) -> None:
-    return None
+class Mistake(NamedTuple):
+    """A mistake in the attribute `name` of a module or class, and the law that finds it on some feed of many."""
+
+    where: object
+    name: str
+    broken: Any
+    law: Law = check_feed
+    lateness: Lateness = Within(3)
 
 
-def ends_nothing(rows: Mapping[Key, Row], *_: object, **__: object) -> Mapping[Key, Row]:
-    return rows
+MISTAKES: Mapping[str, Mistake] = {
+    "witnesses are forgotten": Mistake(settle, "changes_to_remember", forgets_witnesses, lateness=Unbounded()),
+    "no base rows are kept": Mistake(settle, "bases_to_remember", lambda *_: []),
+    "remembered base rows have no versions": Mistake(change_log_entries, "as_fold_base", without_versions),
+    "base rows of a fold have no versions": Mistake(folding, "as_fold_base", without_versions),
+    "base rows of a fold have one version": Mistake(
+        folding, "as_fold_base", lambda row: replace(row, versions=row.versions[-1:]), lateness=Ordered()
+    ),
+    "forgotten changes leave base rows without versions": Mistake(change_log, "as_fold_base", without_versions),
+    "stored rows are the base": Mistake(folding, "rows_before_remembered", stored_rows, lateness=Unbounded()),
+    "versions are spliced by their start alone": Mistake(folding, "splice_versions", splices_by_start_alone),
+    "versions are spliced twice": Mistake(folding, "splice_versions", splices_twice, lateness=Unbounded()),
+    "base rows of events alone are kept": Mistake(settle, "bases_to_remember", keeps_bases_of_events_alone),
+    "no memory is read": Mistake(folding, "slow_keys", lambda *_: set(), lateness=Unbounded()),
+    "what is forgotten is not folded": Mistake(model_laws, "trim", forgets_without_folding),
+    "rows from before are remembered": Mistake(
+        settle, "forget_applied_events", lambda *_: None, check_changed_lateness, Unbounded()
+    ),
+    "a load ends nothing": Mistake(
+        table_before, "rows_before_load", lambda rows, *_, **__: rows, check_reload, Ordered()
+    ),
+    "a load replaces all": Mistake(table_before, "rows_before_load", lambda *_, **__: {}, check_reload, Ordered()),
+    "a load ends all": Mistake(reloads, "_keys", lambda _: set(), check_reload, Ordered()),
+    "no violation is seen": Mistake(TableBefore, "violation", lambda *_: None, check_altered),
+    "base rows of what waits are kept": Mistake(
+        settle, "bases_to_remember", keeps_bases_of_what_waits, check_altered
+    ),
+}
 
 
-def ends_all(row: Iterable[object]) -> set[Key]:
-    return set()
-
-
-def replaces_all(rows: Mapping[Key, Row], *_: object, **__: object) -> Mapping[Key, Row]:
-    return {}
-
-
-def sees_no_violation(self: TableBefore, row: Row | None) -> None:
-    return None
-
-
-def keeps_bases_of_what_waits(before: TableBefore, arrived: Arrivals, passing: FilteredEvents) -> list[BaseRow]:
-    """Of versions that break a rule, too."""
-    keys = {key for event in [*passing.passed, *passing.waiting] for key in event.keys}
-    rows = {key: before.rows.get(key) for key in keys - set(before.bases)}
-    return [] if before.is_ordered else [BaseRow(key, row and as_fold_base(row), 0) for key, row in rows.items()]
-
-
-@pytest.mark.parametrize(
-    ("where", "name", "broken", "law", "lateness"),
-    [
-        (settle, "changes_to_remember", forgets_witnesses, check_feed, Unbounded()),
-        (settle, "bases_to_remember", keeps_no_bases, check_feed, Within(3)),
-        (change_log_entries, "as_fold_base", keeps_rows_for_bases, check_feed, Within(3)),
-        (folding, "as_fold_base", keeps_rows_for_bases, check_feed, Within(3)),
-        (folding, "as_fold_base", keeps_one_version_for_bases, check_feed, Ordered()),
-        (change_log, "as_fold_base", keeps_rows_for_bases, check_feed, Within(3)),
-        (folding, "rows_before_remembered", takes_stored_rows_for_bases, check_feed, Unbounded()),
-        (folding, "splice_versions", splices_by_start_alone, check_feed, Within(3)),
-        (folding, "splice_versions", splices_twice, check_feed, Unbounded()),
-        (settle, "bases_to_remember", keeps_bases_of_events_alone, check_feed, Within(3)),
-        (folding, "slow_keys", reads_no_memory, check_feed, Unbounded()),
-        (model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
-        (settle, "forget_applied_events", remembers_rows_from_before, check_changed_lateness, Unbounded()),
-        (table_before, "rows_before_load", ends_nothing, check_reload, Ordered()),
-        (table_before, "rows_before_load", replaces_all, check_reload, Ordered()),
-        (reloads, "_keys", ends_all, check_reload, Ordered()),
-        (TableBefore, "violation", sees_no_violation, check_altered, Within(3)),
-        (settle, "bases_to_remember", keeps_bases_of_what_waits, check_altered, Within(3)),
-    ],
-    ids=lambda value: getattr(value, "__name__", None),
-)
-def test_a_broken_model_breaks_a_law(
-    monkeypatch: pytest.MonkeyPatch,
-    where: object,
-    name: str,
-    broken: Any,
-    law: Callable[[Random, Lateness, Way], None],
-    lateness: Lateness,
-) -> None:
-    monkeypatch.setattr(where, name, broken)
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_a_broken_model_breaks_a_law(monkeypatch: pytest.MonkeyPatch, mistake: Mistake) -> None:
+    monkeypatch.setattr(mistake.where, mistake.name, mistake.broken)
     with pytest.raises(AssertionError):
-        play(law, lateness, FEEDS)
+        play(mistake.law, mistake.lateness, FEEDS)
 
 
-@pytest.mark.parametrize(
-    "law",
-    [check_feed, check_changed_lateness, check_other_names, check_quarantine, check_reload, check_altered],
-)
-def test_the_same_feeds_break_no_law_of_the_right_model(law: Callable[[Random, Lateness, Way], None]) -> None:
+@pytest.mark.parametrize("law", [law for law, _ in LAWS.values()], ids=LAWS)
+def test_the_same_feeds_break_no_law_of_the_right_model(law: Law) -> None:
     play(law, Within(3), 200)
 
 
-def play(law: Callable[[Random, Lateness, Way], None], lateness: Lateness, feeds: int) -> None:
+def play(law: Law, lateness: Lateness, feeds: int) -> None:
     for seed in range(feeds):
         law(Random(seed), lateness, WAYS[seed % len(WAYS)])

@@ -16,7 +16,7 @@ from tries import tries
 
 from lakeward.core.events import Cell
 from lakeward.core.history import versions
-from lakeward.core.history.versions import Columns, Step, Version, Versions, apply_delete, apply_row
+from lakeward.core.history.versions import Columns, Step, Versions, apply_delete, apply_row
 from lakeward.core.merge import fold
 
 RANDOMS = st.randoms(use_true_random=False)
@@ -28,28 +28,20 @@ FEEDS = 1000
 Image = Mapping[str, Cell]
 
 
+Law = Callable[[Random], None]
+LAWS: Mapping[str, Law] = {
+    "the history of a feed is that of the database": check_database,
+    "the history as of an instant is the database as it was then": check_as_of,
+    "columns of every kind are those of the model": check_key,
+    "a fold goes on from the last two versions": check_split,
+}
+
+
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 @thorough
 @given(random=RANDOMS)
-def test_the_history_of_a_feed_is_that_of_the_database(random: Random) -> None:
-    check_database(random)
-
-
-@thorough
-@given(random=RANDOMS)
-def test_the_history_as_of_an_instant_is_the_database_as_it_was_then(random: Random) -> None:
-    check_as_of(random)
-
-
-@thorough
-@given(random=RANDOMS)
-def test_columns_of_every_kind_are_those_of_the_model(random: Random) -> None:
-    check_key(random)
-
-
-@thorough
-@given(random=RANDOMS)
-def test_a_fold_goes_on_from_the_last_two_versions(random: Random) -> None:
-    check_split(random)
+def test_a_law_of_the_fold_holds(law: Law, random: Random) -> None:
+    law(random)
 
 
 def ends_one_later(columns: Columns, before: Versions, cells: Image, step: Step) -> Versions:
@@ -73,10 +65,6 @@ def begins_anew_at_each(columns: Columns, before: Versions, cells: Image, step: 
     return (*after[:-1], replace(after[-1], valid_from=step.instant or 0))
 
 
-def lets_time_run_back(found: Versions, step: Step) -> int:
-    return step.instant or 0
-
-
 def keeps_what_is_empty(columns: Columns, before: Versions, cells: Image, step: Step) -> Versions:
     ended = before and before[-1].is_current and not columns.same(before[-1].cells, cells)
     return (
@@ -94,70 +82,55 @@ def sees_no_witness(columns: Columns, before: Versions, cells: Image, step: Step
     return before if is_equal else apply_row(columns, before, cells, step)
 
 
-def leaves_it_open(before: Versions, step: Step) -> Versions:
-    return before
-
-
 def ends_what_is_empty(before: Versions, step: Step) -> Versions:
     is_empty = before and before[-1].is_current and before[-1].valid_from == step.instant
     return (*before[:-1], replace(before[-1], valid_to=step.instant)) if is_empty else apply_delete(before, step)
 
 
-def compares_all(self: Columns, one: Image, other: Image) -> bool:
-    return dict(one) == dict(other)
+MISTAKES: Mapping[str, tuple[object, str, Any, Law]] = {
+    "a version ends one instant later": (fold, "apply_row", ends_one_later, check_database),
+    "a version ends one instant later, as of it": (fold, "apply_row", ends_one_later, check_as_of),
+    "the first version is ended": (fold, "apply_row", ends_the_first, check_database),
+    "no version is ended": (fold, "apply_row", ends_none, check_as_of),
+    "a version begins anew at each change": (fold, "apply_row", begins_anew_at_each, check_database),
+    "empty versions are kept": (fold, "apply_row", keeps_what_is_empty, check_database),
+    "a deleted row goes on with no version": (fold, "apply_row", goes_on_with_none, check_database),
+    "an equal row is no witness": (fold, "apply_row", sees_no_witness, check_key),
+    "time runs back": (versions, "_instant", lambda _, step: step.instant or 0, check_database),
+    "a delete leaves its version open": (fold, "apply_delete", lambda before, _: before, check_as_of),
+    "a delete ends an empty version": (fold, "apply_delete", ends_what_is_empty, check_database),
+    "all columns are compared": (Columns, "same", lambda _, one, other: {**one} == {**other}, check_database),
+    "first values are overwritten": (versions, "_with_first_values", lambda *given: given[-1], check_key),
+    "previous values are forgotten": (
+        versions,
+        "_previous_values",
+        lambda columns, *_: dict.fromkeys(columns.previous),
+        check_key,
+    ),
+    "versions are spliced twice": (
+        history_laws,
+        "splice_versions",
+        lambda stored, _, found: (*stored, *found),
+        check_split,
+    ),
+    "a fold goes on from one version": (history_laws, "last_versions", lambda found: found[-1:], check_split),
+}
 
 
-def overwrites_what_is_kept(columns: Columns, before: Version | None, cells: Image) -> Image:
-    return cells
-
-
-def forgets_what_was_before(columns: Columns, before: Version | None, cells: Image) -> Image:
-    return dict.fromkeys(columns.previous)
-
-
-def splices_twice(stored: Versions, base: Versions, found: Versions) -> Versions:
-    return (*stored, *found)
-
-
-def goes_on_from_one(found: Versions) -> Versions:
-    return found[-1:]
-
-
-@pytest.mark.parametrize(
-    ("where", "name", "broken", "law"),
-    [
-        (fold, "apply_row", ends_one_later, check_database),
-        (fold, "apply_row", ends_one_later, check_as_of),
-        (fold, "apply_row", ends_the_first, check_database),
-        (fold, "apply_row", ends_none, check_as_of),
-        (fold, "apply_row", begins_anew_at_each, check_database),
-        (fold, "apply_row", keeps_what_is_empty, check_database),
-        (fold, "apply_row", goes_on_with_none, check_database),
-        (fold, "apply_row", sees_no_witness, check_key),
-        (versions, "_instant", lets_time_run_back, check_database),
-        (fold, "apply_delete", leaves_it_open, check_as_of),
-        (fold, "apply_delete", ends_what_is_empty, check_database),
-        (Columns, "same", compares_all, check_database),
-        (versions, "_with_first_values", overwrites_what_is_kept, check_key),
-        (versions, "_previous_values", forgets_what_was_before, check_key),
-        (history_laws, "splice_versions", splices_twice, check_split),
-        (history_laws, "last_versions", goes_on_from_one, check_split),
-    ],
-    ids=lambda value: getattr(value, "__name__", None),
-)
+@pytest.mark.parametrize(("where", "name", "broken", "law"), MISTAKES.values(), ids=MISTAKES)
 def test_a_broken_fold_breaks_a_law(
-    monkeypatch: pytest.MonkeyPatch, where: object, name: str, broken: Any, law: Callable[[Random], None]
+    monkeypatch: pytest.MonkeyPatch, where: object, name: str, broken: Any, law: Law
 ) -> None:
     monkeypatch.setattr(where, name, broken)
     with pytest.raises(AssertionError):
         play(law)
 
 
-@pytest.mark.parametrize("law", [check_database, check_as_of, check_key, check_split])
-def test_the_same_feeds_break_no_law_of_the_right_model(law: Callable[[Random], None]) -> None:
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+def test_the_same_feeds_break_no_law_of_the_right_model(law: Law) -> None:
     play(law)
 
 
-def play(law: Callable[[Random], None]) -> None:
+def play(law: Law) -> None:
     for seed in range(FEEDS):
         law(Random(seed))

@@ -203,25 +203,12 @@ def test_positions_of_versions_never_fall_in_a_feed_that_was_found_once() -> Non
     check_any_order(Random(818), TRACKS[0])
 
 
-def _leaves_what_vanished(
-    columns: Columns, versions: Versions, row: SnapshotRow | None, span: SnapshotSpan
-) -> Versions:
-    return versions if row is None else insert_snapshot(columns, versions, row, span)
-
-
 def _counts_as_long_as_the_version(
     columns: Columns, versions: Versions, row: SnapshotRow | None, span: SnapshotSpan
 ) -> Versions:
     """As a job does that looks at the stored versions alone: it has forgotten which snapshots saw them."""
     ends = next((v.valid_to for v in versions if v.covers(span.begins) and v.valid_to is not None), span.ends)
     return insert_snapshot(columns, versions, row, replace(span, ends=ends))
-
-
-def _stands_behind_all(
-    columns: Columns, versions: Versions, row: SnapshotRow | None, span: SnapshotSpan
-) -> Versions:
-    """As a batch does whose events are all of the epoch in which they come: a later fold leaves them out."""
-    return insert_snapshot(columns, versions, row, replace(span, position=span.position._replace(epoch=99)))
 
 
 def _takes_what_was_written_alone(*of: Any) -> Any:
@@ -248,24 +235,35 @@ def _places_a_row_by_its_own_file(versions: Versions, row: SnapshotRow, span: Sn
 UNAPPLIED = full_loads._objects_to_apply
 WITHIN = older_snapshots._within
 
+MISTAKES: Mapping[str, tuple[ModuleType, str, Callable[..., Any]]] = {
+    "what vanished stays": (
+        snapshot_splice,
+        "insert_snapshot",
+        lambda columns, versions, row, span: (
+            versions if row is None else insert_snapshot(columns, versions, row, span)
+        ),
+    ),
+    "a row counts as long as its version": (snapshot_splice, "insert_snapshot", _counts_as_long_as_the_version),
+    "rows stand behind all events, so that a later fold leaves them out": (
+        snapshot_splice,
+        "insert_snapshot",
+        lambda *given: insert_snapshot(
+            *given[:-1], replace(given[-1], position=given[-1].position._replace(epoch=99))
+        ),
+    ),
+    "equal versions are not joined": (older_snapshots, "_joined", lambda _, versions: tuple(versions)),
+    "a row is placed by its own file": (older_snapshots, "_within", _places_a_row_by_its_own_file),
+    "files that were written anew are the whole folder": (
+        full_loads,
+        "_objects_to_apply",
+        _takes_what_was_written_alone,
+    ),
+    "folders are compared file by file": (full_loads, "_older_snapshots", _compares_file_by_file),
+    "no load is the first": (full_loads, "is_first_snapshot", _is_never_the_first),
+}
 
-def _joins_nothing(_: Columns, versions: Iterable[Version]) -> Versions:
-    return tuple(versions)
 
-
-@pytest.mark.parametrize(
-    ("module", "name", "mistake"),
-    [
-        (snapshot_splice, "insert_snapshot", _leaves_what_vanished),
-        (snapshot_splice, "insert_snapshot", _counts_as_long_as_the_version),
-        (snapshot_splice, "insert_snapshot", _stands_behind_all),
-        (older_snapshots, "_joined", _joins_nothing),
-        (older_snapshots, "_within", _places_a_row_by_its_own_file),
-        (full_loads, "_objects_to_apply", _takes_what_was_written_alone),
-        (full_loads, "_older_snapshots", _compares_file_by_file),
-        (full_loads, "is_first_snapshot", _is_never_the_first),
-    ],
-)
+@pytest.mark.parametrize(("module", "name", "mistake"), MISTAKES.values(), ids=MISTAKES)
 def test_the_law_of_snapshots_can_fail(
     monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, mistake: Callable[..., Any]
 ) -> None:
@@ -314,28 +312,6 @@ def test_the_part_before_an_older_snapshot_keeps_the_values_of_the_whole_version
     lake.deliver(3, {1: {"a": 2, "b": 3}})
     periods = [(v.valid_from, v.valid_to, v.cells["a"], v.cells["b"]) for v in lake.versions[1,]]
     assert periods == [(1, 3, 1, 9), (3, 5, 2, 3), (5, None, 1, 9)]
-
-
-def test_rows_of_the_earliest_snapshot_begin_at_first_load() -> None:
-    lake = Lake(dimension(first_load=-100))
-    lake.deliver(5, {1: ONE, 2: ONE})
-    lake.deliver(3, {1: TWO})
-    assert at(lake) == [(-100, 5, 2), (5, None, 1)]
-    assert at(lake, 2) == [(5, None, 1)]
-
-
-def test_the_only_snapshot_written_anew_gives_the_history_of_its_last_state() -> None:
-    lake = Lake(dimension(first_load=-100))
-    lake.deliver(5, {1: ONE, 2: ONE})
-    [report] = lake.deliver(5, {1: TWO, 3: ONE})
-    assert (at(lake), at(lake, 3)) == ([(-100, None, 2)], [(-100, None, 1)])
-    assert (2,) not in lake.versions, "it ended where it began"
-    assert (report.progress.epoch, report.progress.rows, report.progress.current) == (2, 2, 2)
-    lake.deliver(9, {1: ONE, 3: ONE})
-    lake.deliver(9, {1: TWO, 3: ONE})
-    assert at(lake) == [(-100, None, 2)], "that of another day counts from its own"
-    lake.deliver(3, {1: ONE})
-    assert (at(lake), at(lake, 3)) == ([(-100, 5, 1), (5, None, 2)], [(5, None, 1)])
 
 
 def test_a_row_of_a_first_snapshot_of_an_earlier_version_ends_at_the_time_of_the_snapshot(
@@ -426,17 +402,6 @@ def test_a_mirror_keeps_the_rows_of_the_files_of_a_folder_that_did_not_change() 
     lake.deliver_folder(5, {1: ONE, 2: TWO, 3: ONE}, 2)
     assert {key: row.cells["a"] for (key,), row in lake.table.rows.items()} == {1: 1, 2: 2, 3: 1}
     assert lake.table.progress.rows == 3
-
-
-def test_a_late_first_file_of_an_older_folder_loses_no_later_version() -> None:
-    """What ended in the folder lies where that did, and so not behind what the folder says now."""
-    lake = Lake(dimension(), has_folders=True)
-    lake.deliver_folder(9, {1: ONE}, 1)
-    lake.deliver_folder(4, {1: ONE}, 1)
-    lake.deliver_folder(5, {4: ONE}, 1)
-    lake.deliver_folder(5, {1: TWO, 3: ONE}, 1)
-    lake.deliver_folder(9, {1: TWO}, 1)
-    assert at(lake) == [(4, 5, 1), (5, None, 2)]
 
 
 def test_a_table_with_falling_positions_loses_no_version_to_the_next_change(

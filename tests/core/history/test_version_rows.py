@@ -117,22 +117,6 @@ def as_shown(history: History) -> list[dict[str, object]]:
     return [dict(row) for row in rows(dimension, (1,), TWO, {((1,), 0): 41, ((1,), 3): 7})]
 
 
-def test_a_closed_version_shows_the_last_day_on_which_it_is_valid() -> None:
-    style = ValidityColumns(
-        type=DATE, closed=True, open_end=2932896, is_current=None, valid_from="since", valid_to="until"
-    )
-    found = [(row["since"], row["until"], len(row)) for row in as_shown(History(validity_columns=style))]
-    assert found == [(date(1970, 1, 1), date(1970, 1, 3), 5), (date(1970, 1, 4), date(9999, 12, 31), 5)]
-
-
-def test_half_open_versions_end_where_the_next_begins() -> None:
-    found = [
-        (row["valid_to"], row["is_current"])
-        for row in as_shown(History(validity_columns=ValidityColumns(type=DATE)))
-    ]
-    assert found == [(date(1970, 1, 4), False), (None, True)]
-
-
 def test_the_current_value_is_on_every_version() -> None:
     found = [(row["a"], row["current_a"]) for row in as_shown(History(kinds={"a": Kind.CURRENT}))]
     assert found == [("x", "y"), ("y", "y")]

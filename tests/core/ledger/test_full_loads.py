@@ -223,14 +223,6 @@ def test_a_named_snapshot_is_complete_with_the_next_one() -> None:
     assert not select_daily([*waits, part(3, modified=99)], known).objects
 
 
-def test_a_named_snapshot_is_complete_once_it_has_settled() -> None:
-    first = select_daily([part(1), part(2)], past(part(1), load=SNAPSHOT, now=5))
-    again = past(part(1), load=SNAPSHOT, now=15, awaited=first.awaited)
-    assert first.awaited is not None
-    assert not first.objects
-    assert select_daily([part(1), part(2)], again).objects == (part(2),)
-
-
 def test_a_snapshot_older_than_the_table_stops_it() -> None:
     known = past(part(2), load=SNAPSHOT)
     with pytest.raises(AlarmRaised, match="older than what the table shows") as raised:

@@ -197,30 +197,6 @@ def test_the_ledger_is_rebuilt_on_demand(shop: Shop) -> None:
     assert list(shop.ledger.objects(str(NAME))) == [replace(found, first_seen=None) for found in before]
 
 
-def test_a_waiting_object_is_missed_after_the_ledger_is_rebuilt(shop: Shop) -> None:
-    shop.run()
-    shop.put(3)
-    with pytest.raises(Stopped):
-        apply_changes(shop.job(), crash("read", "before"))
-    assert rebuild(shop.job()) == 2
-    assert shop.states == {1: "applied", 2: "applied", 3: "seen"}
-    shop.drop(3)
-    assert shop.fails().code == "LEDGER-003"
-
-
-def test_an_object_of_an_undone_batch_is_missed_after_the_ledger_is_rebuilt(shop: Shop) -> None:
-    shop.drop(2)
-    shop.run()
-    before = deepcopy(shop.target)
-    shop.put(2)
-    shop.run()
-    shop.target = before
-    assert rebuild(shop.job()) == 1
-    assert shop.states == {1: "applied", 2: "seen"}
-    shop.drop(2)
-    assert shop.fails().code == "LEDGER-003"
-
-
 @pytest.mark.parametrize("is_rebuilt", [True, False])
 def test_a_waiting_object_is_missed_after_the_table_is_rolled_back(shop: Shop, *, is_rebuilt: bool) -> None:
     shop.run()
@@ -280,16 +256,6 @@ def test_a_crash_at_any_step_archives_each_applied_object_once(step: str, moment
     assert isinstance(shop.source, Archiving)
     assert (shop.rows, shop.source.moved) == ([1, 2], ["00000001", "00000002"])
     assert shop.states == {1: "archived", 2: "archived"}
-
-
-def test_an_archived_object_has_not_vanished() -> None:
-    shop = Shop(source=Archiving(Limits(files=1)))
-    shop.put(1, 2)
-    shop.run()
-    shop.put(3)
-    shop.run()
-    assert set(shop.states.values()) == {"archived"}
-    assert shop.ledger.account(str(NAME)).alarms == ()
 
 
 # Alarms.

@@ -23,14 +23,6 @@ def orders(selection: ObjectSelection) -> list[int]:
     return [item.order for item in selection.objects]
 
 
-def test_objects_are_selected_in_order() -> None:
-    assert orders(select([found(3), found(1), found(2)])) == [1, 2, 3]
-
-
-def test_an_applied_object_is_not_selected_again() -> None:
-    assert orders(select([found(1), found(2)], applied(found(1)))) == [2]
-
-
 def test_a_batch_has_at_most_the_allowed_files_and_knows_what_remains() -> None:
     selection = select([found(n) for n in range(1, 6)], limits=Limits(files=2))
     assert (orders(selection), selection.files_left, selection.bytes_left) == ([1, 2], 3, 30)
@@ -40,10 +32,6 @@ def test_a_batch_has_at_most_the_allowed_bytes_and_at_least_one_file() -> None:
     listed = [found(1, size=100), *(found(n, size=5) for n in (2, 3, 4))]
     assert orders(select(listed, limits=Limits(bytes=10))) == [1]
     assert orders(select(listed, applied(listed[0]), Limits(bytes=10))) == [2, 3]
-
-
-def test_a_small_file_never_overtakes_a_large_one() -> None:
-    assert orders(select([found(1, size=5), found(2, size=100), found(3, size=5)], limits=Limits(bytes=10))) == [1]
 
 
 @given(st.lists(st.integers(1, 40), unique=True), st.integers(1, 5), st.integers(1, 60), st.randoms())

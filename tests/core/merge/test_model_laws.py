@@ -6,6 +6,7 @@ memory and marks, is compared with `apply`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 import pytest
@@ -29,56 +30,28 @@ RANDOMS = st.randoms(use_true_random=False)
 thorough = settings(max_examples=tries(75, 400), deadline=None)
 
 
-@pytest.mark.parametrize("lateness", MODES, ids=repr)
+Law = Callable[[Random, Lateness], None]
+
+WITHOUT_ORDER = [Within(3), Unbounded()]
+LAWS: Mapping[str, tuple[Law, Sequence[Lateness]]] = {
+    "the fold of a feed is the simulated database": (check_fold, MODES),
+    "any split into batches, repetition, and order within the lateness give the same table": (check_feed, MODES),
+    "a table that is ordered for a while is the same": (check_changed_lateness, WITHOUT_ORDER),
+    "copies under other names change nothing, where sequences are unique": (check_other_names, MODES),
+    "held keys wait in order, and a repaired quarantine gives the table of the repaired feed": (
+        check_quarantine,
+        MODES,
+    ),
+    "rows of the old epoch stay until a reload is complete, and go in that commit": (check_reload, MODES),
+    "held ties are replayed at their position, and nothing is applied by arrival alone": (check_ties, MODES),
+}
+
+
+@pytest.mark.parametrize(
+    ("law", "lateness"),
+    [pytest.param(law, one, id=f"{text}: {one!r}") for text, (law, modes) in LAWS.items() for one in modes],
+)
 @thorough
 @given(random=RANDOMS)
-def test_the_fold_of_a_feed_is_the_database(lateness: Lateness, random: Random) -> None:
-    """The rows of the model are those of the simulated database."""
-    check_fold(random, lateness)
-
-
-@pytest.mark.parametrize("lateness", MODES, ids=repr)
-@thorough
-@given(random=RANDOMS)
-def test_any_delivery_gives_the_same_table(lateness: Lateness, random: Random) -> None:
-    """Any split into batches, repetition, and order within the lateness."""
-    check_feed(random, lateness)
-
-
-@pytest.mark.parametrize("lateness", [Within(3), Unbounded()], ids=repr)
-@thorough
-@given(random=RANDOMS)
-def test_a_table_that_is_ordered_for_a_while_is_the_same(lateness: Lateness, random: Random) -> None:
-    check_changed_lateness(random, lateness)
-
-
-@pytest.mark.parametrize("lateness", MODES, ids=repr)
-@thorough
-@given(random=RANDOMS)
-def test_copies_under_other_names_change_nothing(lateness: Lateness, random: Random) -> None:
-    """Idempotence under other names, where sequences are unique."""
-    check_other_names(random, lateness)
-
-
-@pytest.mark.parametrize("lateness", MODES, ids=repr)
-@thorough
-@given(random=RANDOMS)
-def test_a_repaired_quarantine_gives_the_table_of_the_repaired_feed(lateness: Lateness, random: Random) -> None:
-    """Held keys wait in order; fixed or discarded, what waited follows."""
-    check_quarantine(random, lateness)
-
-
-@pytest.mark.parametrize("lateness", MODES, ids=repr)
-@thorough
-@given(random=RANDOMS)
-def test_a_reload_gives_the_new_epoch_alone(lateness: Lateness, random: Random) -> None:
-    """Rows of the old epoch stay until the new load is complete, and go in that commit."""
-    check_reload(random, lateness)
-
-
-@pytest.mark.parametrize("lateness", MODES, ids=repr)
-@thorough
-@given(random=RANDOMS)
-def test_held_ties_are_replayed_at_their_position(lateness: Lateness, random: Random) -> None:
-    """Nothing that arrival alone would put in order is applied without a person."""
-    check_ties(random, lateness)
+def test_a_law_of_the_mirror_holds(law: Law, lateness: Lateness, random: Random) -> None:
+    law(random, lateness)

@@ -2,67 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 
 import model_laws
 import pytest
 from model_laws import Way, check_feed, check_fold, check_other_names, check_quarantine, check_reload, check_ties
 
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
-from lakeward.core.events import ChangeEvent, Key, Position, SourceOrder
+from lakeward.core.events import Key, SourceOrder
 from lakeward.core.history.options import History
 from lakeward.core.merge import change_log, settle
 from lakeward.core.merge.change_log import ChangeLogContents
-from lakeward.core.merge.delivery import Delivery
 from lakeward.core.merge.fold import Fold, Row, _Transaction
 from lakeward.core.merge.settling import arrivals, duplicates, folding
-from lakeward.core.merge.settling.arrivals import Arrivals
-from lakeward.core.merge.settling.folding import Links
-from lakeward.core.merge.settling.hold_filter import FilteredEvents, filter_by_holds
+from lakeward.core.merge.settling.hold_filter import filter_by_holds
 from lakeward.core.merge.settling.table_before import TableBefore
-from lakeward.core.merge.ties import Tie, ties_with
+from lakeward.core.merge.ties import ties_with
 
 FEEDS = 3000
 """How many feeds a broken model gets to betray itself; most need a few dozen."""
 
 
-def reads_no_memory(before: TableBefore, passing: FilteredEvents, links: Links) -> set[Key]:
-    return set()
-
-
-def keeps_no_bases(before: TableBefore, arrived: Arrivals, passing: FilteredEvents) -> list[object]:
-    return []
-
-
-def takes_stored_rows_for_bases(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
-    return {key: before.rows[key] for key in keys if key in before.rows}
-
-
-def lets_all_through(before: TableBefore, arrived: Arrivals) -> FilteredEvents:
-    return filter_by_holds(before, replace(arrived, holds={}))
-
-
-def links_no_keys(before: TableBefore, passing: FilteredEvents) -> Links:
-    return {}
-
-
-def lets_ties_pass(before: TableBefore, arrived: Arrivals, delivery: Delivery) -> Arrivals:
-    return arrived
-
-
-def tells_ties_of_a_batch_alone(before: TableBefore, arrived: Arrivals) -> list[Tie]:
-    return ties_with(arrived.fresh, (), {})
-
-
 def marks_what_it_saw(memory: ChangeLogContents, lateness: Lateness) -> SourceOrder | None:
     return memory.high_watermark.source_order if memory.high_watermark and isinstance(lateness, Within) else None
-
-
-def marks_within_loads(memory: ChangeLogContents) -> bool:
-    return False
 
 
 def forgets_deletes(memory: ChangeLogContents, objects: int) -> None:
@@ -76,20 +41,8 @@ def forgets_without_folding(dimension: Dimension, memory: ChangeLogContents) -> 
         }
 
 
-def pins_nothing(memory: ChangeLogContents, keys: set[Key], mark: SourceOrder) -> Position | None:
-    return None
-
-
-def parts_transactions(memory: ChangeLogContents, keys: set[Key], mark: SourceOrder) -> set[Hashable]:
-    return set()
-
-
-def tells_facts_by_their_place(dimension: Dimension, event: ChangeEvent) -> Hashable:
-    return event.position
-
-
-def knows_no_transactions(self: Fold, event: ChangeEvent) -> _Transaction:
-    return _Transaction()
+def stored_rows(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
+    return {key: before.rows[key] for key in keys if key in before.rows}
 
 
 def check_versions(random: Random, lateness: Lateness) -> None:
@@ -103,39 +56,56 @@ def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int
     return feeds
 
 
-@pytest.mark.parametrize(
-    ("where", "name", "broken", "law", "lateness"),
-    [
-        (folding, "slow_keys", reads_no_memory, check_feed, Within(3)),
-        (settle, "bases_to_remember", keeps_no_bases, check_feed, Within(3)),
-        (folding, "rows_before_remembered", takes_stored_rows_for_bases, check_feed, Unbounded()),
-        (settle, "filter_by_holds", lets_all_through, check_quarantine, Ordered()),
-        (folding, "link_keys", links_no_keys, check_feed, Unbounded()),
-        (settle, "next_low_watermark", marks_what_it_saw, check_feed, Within(3)),
-        (ChangeLogContents, "is_loading", property(marks_within_loads), check_feed, Within(3)),
-        (change_log, "_forget_beyond", forgets_deletes, check_feed, Ordered()),
-        (change_log, "_pin", pins_nothing, check_quarantine, Within(3)),
-        (change_log, "_split_transactions", parts_transactions, check_versions, Within(3)),
-        (duplicates, "fact", tells_facts_by_their_place, check_other_names, Unbounded()),
-        (arrivals, "hold_ties", lets_ties_pass, check_ties, Unbounded()),
-        (arrivals, "find_ties", tells_ties_of_a_batch_alone, check_ties, Within(3)),
-        (model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
-        (Fold, "transaction", knows_no_transactions, check_fold, Unbounded()),
-    ],
-    ids=lambda value: getattr(value, "__name__", None),
-)
-def test_a_broken_model_breaks_a_law(
-    monkeypatch: pytest.MonkeyPatch,
-    where: object,
-    name: str,
-    broken: Any,
-    law: Callable[[Random, Lateness], None],
-    lateness: Lateness,
-) -> None:
-    """The law fails on some feed of many."""
-    monkeypatch.setattr(where, name, broken)
+class Mistake(NamedTuple):
+    """A mistake in the attribute `name` of a module or class, and the law that finds it on some feed of many."""
+
+    where: object
+    name: str
+    broken: Any
+    law: Callable[[Random, Lateness], None]
+    lateness: Lateness
+
+
+MISTAKES: Mapping[str, Mistake] = {
+    "no memory is read": Mistake(folding, "slow_keys", lambda *_: set(), check_feed, Within(3)),
+    "no base rows are kept": Mistake(settle, "bases_to_remember", lambda *_: [], check_feed, Within(3)),
+    "stored rows are the base": Mistake(folding, "rows_before_remembered", stored_rows, check_feed, Unbounded()),
+    "held keys hold nothing": Mistake(
+        settle,
+        "filter_by_holds",
+        lambda before, arrived: filter_by_holds(before, replace(arrived, holds={})),
+        check_quarantine,
+        Ordered(),
+    ),
+    "keys are not linked": Mistake(folding, "link_keys", lambda *_: {}, check_feed, Unbounded()),
+    "the watermark is what was seen": Mistake(
+        settle, "next_low_watermark", marks_what_it_saw, check_feed, Within(3)
+    ),
+    "the watermark rises within loads": Mistake(
+        ChangeLogContents, "is_loading", property(lambda _: False), check_feed, Within(3)
+    ),
+    "deletes are forgotten": Mistake(change_log, "_forget_beyond", forgets_deletes, check_feed, Ordered()),
+    "nothing is pinned": Mistake(change_log, "_pin", lambda *_: None, check_quarantine, Within(3)),
+    "transactions are parted": Mistake(
+        change_log, "_split_transactions", lambda *_: set(), check_versions, Within(3)
+    ),
+    "facts are told by their place": Mistake(
+        duplicates, "fact", lambda _, event: event.position, check_other_names, Unbounded()
+    ),
+    "ties pass": Mistake(arrivals, "hold_ties", lambda _, arrived, __: arrived, check_ties, Unbounded()),
+    "ties of a batch alone are found": Mistake(
+        arrivals, "find_ties", lambda _, arrived: ties_with(arrived.fresh, (), {}), check_ties, Within(3)
+    ),
+    "what is forgotten is not folded": Mistake(model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
+    "no transactions are known": Mistake(Fold, "transaction", lambda *_: _Transaction(), check_fold, Unbounded()),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_a_broken_model_breaks_a_law(monkeypatch: pytest.MonkeyPatch, mistake: Mistake) -> None:
+    monkeypatch.setattr(mistake.where, mistake.name, mistake.broken)
     with pytest.raises(AssertionError):
-        play(law, lateness, FEEDS)
+        play(mistake.law, mistake.lateness, FEEDS)
 
 
 @pytest.mark.parametrize(

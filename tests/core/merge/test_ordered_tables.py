@@ -36,14 +36,6 @@ def event(
     return ChangeEvent(operation=operation, position=position, key=(1,), cells={"id": 1, **cells}, instant=instant)
 
 
-def test_a_redelivered_stale_event_completes_no_row() -> None:
-    player, insert = Player(DIMENSION), event(Operation.INSERT, 1, a=1, b=1)
-    player.deliver([insert, event(Operation.UPDATE, 2, a=2, b=UNSET)])
-    again = player.deliver([insert])
-    assert (again.stale, again.applied) == (1, 0)
-    assert player.rows[1,].cells == {"id": 1, "a": 2, "b": 1}
-
-
 def test_a_released_partial_row_without_a_row_goes_into_quarantine() -> None:
     """Its row was given up, and on such a table nothing older can come."""
     player, part = Player(DIMENSION), event(Operation.UPDATE, 2, a=2, b=UNSET)
@@ -132,9 +124,7 @@ class Halves(MemorySource):
 @pytest.mark.parametrize(
     ("lateness", "key", "stops"), [(ORDERED, 2, True), (ORDERED, 3, False), (Unbounded(), 2, False)]
 )
-def test_half_a_key_change_does_not_overwrite_a_stored_row(
-    lateness: Lateness, key: int, *, stops: bool
-) -> None:
+def test_half_a_key_change_does_not_overwrite_a_stored_row(lateness: Lateness, key: int, *, stops: bool) -> None:
     """That row leaves its key in the next batch, and its delete would take the other one."""
     dimension = replace(DIMENSION, lateness=lateness, sequences=Sequences.PLACES)
     source = Halves()

@@ -61,17 +61,6 @@ def test_the_first_of_equal_copies_is_stored_whatever_its_name(lateness: Latenes
     assert (progress(within).counts.duplicates, row(within).position.row) == (1, 1)
 
 
-def test_a_copy_of_a_superseded_event_is_a_duplicate() -> None:
-    job = playing([change(1, 1, object_=5), change(2, 2, object_=5, row=2)], [change(1, 1, object_=9)])
-    assert (progress(job).counts.duplicates, row(job).cells["a"]) == (1, 2)
-
-
-def test_a_copy_of_a_delete_is_a_duplicate() -> None:
-    gone = [change(1, 1, object_=5), change(2, 1, object_=5, row=2, operation=Operation.DELETE)]
-    job = playing(gone, [replace(event, position=event.position._replace(object=9)) for event in gone])
-    assert (progress(job).counts.duplicates, row(job)) == (2, None)
-
-
 @pytest.mark.parametrize("lateness", [ORDERED, Unbounded()], ids=repr)
 def test_other_contents_at_a_sequence_are_a_tie_across_batches_and_the_later_arrival_wins(
     lateness: Lateness,
@@ -211,9 +200,7 @@ def test_another_order_column_is_refused(was: str, is_: str, words: str) -> None
         ("at", None, {}),
     ],
 )
-def test_an_order_column_may_get_a_new_name(
-    was: str | None, is_: str | None, renames: dict[str, str]
-) -> None:
+def test_an_order_column_may_get_a_new_name(was: str | None, is_: str | None, renames: dict[str, str]) -> None:
     job = with_order(playing(dimension=replace(DIMENSION, sequences=Sequences.PLACES)), was)
     job.source.put(NAME, 5, [change(1, 1, object_=5)])
     apply_changes(job)

@@ -24,17 +24,6 @@ def event(operation: Operation, sequence: int) -> ChangeEvent:
     return ChangeEvent(operation=operation, position=Position(1, sequence, sequence, 1), key=(1,), cells=cells)
 
 
-def test_a_repaired_delete_is_remembered_when_its_row_is_delivered_again() -> None:
-    insert, delete = event(Operation.INSERT, 1), event(Operation.DELETE, 2)
-    player = Player(DIMENSION)
-    player.deliver([insert], [Reject(delete.position, Reason.CAST, delete.keys)])
-    assert player.rows
-    player.deliver(resolutions=[Resolution(delete.position, delete)])
-    assert not player.rows
-    player.deliver([insert])
-    assert not player.rows
-
-
 def key_change(sequence: int) -> ChangeEvent:
     cells = {"id": 2, "a": sequence, "b": sequence}
     place = Position(1, sequence, sequence, 1)

@@ -12,25 +12,24 @@ from model_laws import Player
 
 from lakeward.core.dimension import ORDERED, Lateness, Ties, Unbounded, Within
 from lakeward.core.errors import SourceError
-from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.delivery import Resolution
 from lakeward.core.merge.ties import cautions
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
-HELD = item(SCHEMA, lateness=Unbounded(), ties=Ties.QUARANTINE
-)
+HELD = item(SCHEMA, lateness=Unbounded(), ties=Ties.QUARANTINE)
 LATENESS: Mapping[str, Lateness] = {"ordered": ORDERED, "within": Within(100), "unbounded": Unbounded()}
 WAYS = pytest.mark.parametrize("history", [None, History()], ids=["mirror", "history"])
 ANY = pytest.mark.parametrize("lateness", LATENESS.values(), ids=LATENESS)
 
 
 def update(at: int, object_: int, a: int = 0, *, key: int = 1, **more: Any) -> ChangeEvent:
-    operation, unset = more.pop("operation", Operation.UPDATE), more.pop("unset", ())
-    cells = {"id": key, "a": a, "b": 0} | dict.fromkeys(unset, UNSET)
-    place = Position(1, at, object_, key)
-    return ChangeEvent(operation=operation, position=place, key=(key,), cells=cells, time=at, instant=at, **more)
+    place, cells = Position(1, at, object_, key), {"id": key, "a": a, "b": 0}
+    return ChangeEvent(
+        operation=Operation.UPDATE, position=place, key=(key,), cells=cells, time=at, instant=at, **more
+    )
 
 
 def shown(player: Player, key: int = 1) -> object:
@@ -56,73 +55,6 @@ def test_the_earlier_event_of_a_tie_stays_and_the_later_one_holds_the_key(
     assert [(hold.position, hold.reason) for hold in player.memory.holds.values()] == [(other.position, Reason.TIE)]
 
 
-@ANY
-@WAYS
-def test_discarding_a_tie_releases_the_waiting_events(lateness: Lateness, history: History | None) -> None:
-    player = Player(replace(HELD, lateness=lateness, history=history))
-    one, other, third = update(5, 1, 1), update(5, 2, 2), update(6, 3, 3, unset=("b",))
-    player.deliver([one, other, third])
-    assert player.deliver(resolutions=[Resolution(other.position)]).released == 1
-    assert shown(player) == 3
-    again = player.deliver([other])
-    assert (again.duplicates, shown(player)) == (1, 3), "it is known, and no tie"
-
-
-@ANY
-@WAYS
-def test_a_tie_that_is_replayed_unchanged_wins(lateness: Lateness, history: History | None) -> None:
-    player = Player(replace(HELD, lateness=lateness, history=history))
-    one, other = update(5, 1, 1), update(5, 2, 2)
-    player.deliver([one, other])
-    player.deliver(resolutions=[Resolution(other.position, other)])
-    assert shown(player) == 2
-    again = player.deliver([one, other])
-    assert (again.duplicates + again.stale, player.memory.holds, shown(player)) == (2, {}, 2)
-
-
-@ANY
-def test_every_event_that_ties_with_a_stored_one_is_held(lateness: Lateness) -> None:
-    player = Player(replace(HELD, lateness=lateness))
-    player.deliver([update(5, 1, 1), update(5, 2, 2), update(5, 3, 3)])
-    player.deliver([update(5, 4, 4)])
-    assert [place.object for place in sorted(player.memory.holds)] == [2, 3, 4]
-
-
-def test_an_event_equal_to_the_stored_one_is_no_tie() -> None:
-    player = Player(HELD)
-    player.deliver([update(5, 1, 1), update(5, 2, 1)])
-    assert (player.memory.holds, player.counts.ties) == ({}, 0)
-
-
-def test_another_operation_is_a_tie() -> None:
-    player = Player(HELD)
-    player.deliver([update(5, 1, 1), update(5, 2, 1, operation=Operation.DELETE)])
-    assert (shown(player), len(player.memory.holds)) == (1, 1)
-
-
-def test_two_deletes_are_no_tie() -> None:
-    player = Player(HELD)
-    player.deliver([update(4, 1, 1)])
-    counts = player.deliver([update(5, at, at, operation=Operation.DELETE) for at in (2, 3)])
-    player.deliver([update(5, 4, 3, operation=Operation.DELETE)])
-    assert (player.memory.holds, counts.ties) == ({}, 0)
-
-
-@ANY
-def test_a_delete_ties_with_an_event_at_its_position(lateness: Lateness) -> None:
-    player = Player(replace(HELD, lateness=lateness))
-    player.deliver([update(4, 1, 1)])
-    player.deliver([update(5, 2, 1, operation=Operation.DELETE)])
-    player.deliver([update(5, 3, 2, operation=Operation.INSERT)])
-    assert (shown(player), len(player.memory.holds)) == (None, 1)
-
-
-def test_rows_of_a_full_load_and_of_a_source_without_a_sequence_never_tie() -> None:
-    player = Player(HELD)
-    player.deliver([update(at, object_, object_) for at in (LOAD_SEQUENCE, 0) for object_ in (1, 2)], loaded=1)
-    assert player.memory.holds == {}
-
-
 def test_a_waiting_event_ties_as_an_applied_one_does() -> None:
     player = Player(HELD)
     held = Position(1, 4, 1, 1)
@@ -132,35 +64,12 @@ def test_a_waiting_event_ties_as_an_applied_one_does() -> None:
     assert (shown(player), [place.object for place in player.memory.holds]) == (1, [3])
 
 
-def test_the_applied_event_of_a_tie_stays_whatever_arrives_later() -> None:
-    player = Player(HELD)
-    player.deliver([update(5, 2, 2)])
-    player.deliver([update(5, 1, 1)])
-    assert (shown(player), [place.object for place in player.memory.holds]) == (2, [1])
-
-
-def test_a_key_change_that_ties_holds_both_its_keys() -> None:
-    player = Player(HELD)
-    one, other = update(5, 1, 1, key=2, old_key=(1,)), update(5, 2, 2, key=2, old_key=(1,))
-    player.deliver([update(4, 0, 0)])
-    player.deliver([one, other, update(6, 3, 3), update(6, 3, 4, key=2)])
-    assert (shown(player), shown(player, 2)) == (None, 1)
-    assert [hold.keys for hold in player.memory.holds.values()] == [((1,), (2,))]
-
-
 def test_rows_that_exchange_keys_in_one_transaction_are_no_ties() -> None:
     player = Player(HELD)
     player.deliver([update(1, 1, 1), update(1, 1, 2, key=2)])
     moves = [update(5, 2, 1, key=2, old_key=(1,)), update(5, 3, 2, key=3, old_key=(2,))]
     player.deliver([replace(move, transaction=5) for move in moves])
     assert (player.memory.holds, shown(player, 2), shown(player, 3)) == ({}, 1, 2)
-
-
-def test_a_truncate_overrules_ties_below_it() -> None:
-    player = Player(HELD)
-    player.deliver([update(5, 1, 1), update(5, 2, 2)])
-    player.deliver([ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, 6, 3, 1)), update(7, 4, 4)])
-    assert (player.memory.holds, shown(player)) == ({}, 4)
 
 
 @pytest.mark.parametrize("lateness", [ORDERED, Unbounded()], ids=["ordered", "unbounded"])

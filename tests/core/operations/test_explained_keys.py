@@ -244,11 +244,6 @@ def test_in_a_history_a_late_event_is_applied_in_its_place() -> None:
     ]
 
 
-def test_an_event_is_judged_as_of_its_own_batch() -> None:
-    completed, newer, later = remembered(5, 1, a=5, b=5), remembered(6, 1, a=6), remembered(9, 2, a=9, b=9)
-    assert verdicts(completed, newer, later) == [(Verdict.APPLIED, None)] * 3
-
-
 def test_a_late_delete_leaves_a_newer_partial_event_without_its_row() -> None:
     delete = remembered(5, 2, operation=Operation.DELETE)
     assert verdicts(remembered(9, 1, a=9), delete) == [(Verdict.WAITING, None), (Verdict.APPLIED, None)]
@@ -260,11 +255,6 @@ def test_a_tie_has_other_contents_and_a_copy_has_the_same() -> None:
     first, second = one.event.position, other.event.position
     assert [(step.tie, step.alike) for step in steps] == [(None, None), (first, None), (None, second), (None, None)]
     assert (steps[3].verdict, steps[3].by) == (Verdict.DUPLICATE, second)
-
-
-def test_equal_contents_of_another_operation_tie() -> None:
-    insert, update = remembered(5, 1, operation=Operation.INSERT, a=5, b=5), remembered(5, 2, a=5, b=5)
-    assert [step.tie for step in explain(ITEM, known(insert, update)).steps] == [None, insert.event.position]
 
 
 def test_an_event_waits_for_a_held_event_below_it_or_for_its_load() -> None:
@@ -291,16 +281,6 @@ def test_an_event_waits_for_a_key_change_that_waits() -> None:
         (Verdict.APPLIED, None),
         (Verdict.WAITING, None),
         (Verdict.WAITING, move.event.position),
-    ]
-
-
-def test_a_row_that_was_replayed_is_an_event_like_any_other() -> None:
-    """It waited until then, and later events overtook it."""
-    replayed, newer = remembered(5, 3, a=5, b=5), remembered(6, 2, settled=3, a=6, b=6)
-    explained = explain(ITEM, known(replayed, newer)).steps
-    assert [(step.verdict, step.batch, step.settled) for step in explained] == [
-        (Verdict.SUPERSEDED, 3, 3),
-        (Verdict.APPLIED, 2, 3),
     ]
 
 

@@ -140,13 +140,6 @@ def test_an_impossible_reload_or_completion_is_refused(shop: Shop) -> None:
         complete(shop.job(), by="me", at=1)
 
 
-def test_an_operator_may_declare_a_load_complete(shop: Shop) -> None:
-    shop.reload()
-    shop.put(1, {9: 9}, 100)
-    complete(shop.job(), by="me", at=1)
-    assert shop.run().rows == {9: 9}
-
-
 def test_a_table_can_be_reloaded_again_and_again(shop: Shop) -> None:
     for night in range(1, 4):
         shop.reload()
@@ -168,15 +161,6 @@ def nights() -> Shop:
     return made.run()
 
 
-def test_each_settled_snapshot_replaces_all_rows(nights: Shop) -> None:
-    assert (len(nights.rows), nights.table.progress.epoch) == (4, 1)
-    nights.put(1, {1: 5, 9: 9}, 100)
-    assert len(nights.run().rows) == 4
-    nights.clock += 10
-    assert (nights.run().rows, nights.table.progress.epoch) == ({1: 5, 9: 9}, 2)
-    assert nights.run().table.progress.batch == 2
-
-
 def test_a_snapshot_of_too_few_rows_stops_the_table_until_it_is_acknowledged(nights: Shop) -> None:
     nights.put(1, {1: 5}, 100)
     complete(nights.job(), by="me", at=1)
@@ -184,23 +168,6 @@ def test_a_snapshot_of_too_few_rows_stops_the_table_until_it_is_acknowledged(nig
     assert len(nights.rows) == 4
     nights.ack("LOAD-001")
     assert nights.run().rows == {1: 5}
-
-
-def test_the_alarm_of_a_settled_snapshot_stays_until_it_is_acknowledged(nights: Shop) -> None:
-    nights.put(1, {1: 5}, 100)
-    nights.run()
-    nights.clock += 10
-    for _ in range(2):
-        nights.fails()
-    nights.ack("LOAD-001")
-    assert nights.run().rows == {1: 5}
-    assert nights.awaited is None or not nights.awaited.is_pending
-
-
-def test_a_snapshot_with_half_of_the_rows_is_accepted(nights: Shop) -> None:
-    nights.put(1, {1: 5, 2: 5}, 100)
-    complete(nights.job(), by="me", at=1)
-    assert nights.run().rows == {1: 5, 2: 5}
 
 
 def night(shop: Shop, rows: Mapping[int, int]) -> Shop:
@@ -274,11 +241,6 @@ def test_with_an_archive_each_snapshot_must_settle_itself() -> None:
         days.clock += 10
         assert days.run().table.progress.batch == batch
         assert days.run().table.progress.batch == batch
-
-
-def test_snapshots_that_need_not_settle_are_applied_in_the_first_run() -> None:
-    days = dailies(30, 20, 10, settles=0).run()
-    assert (days.table.progress.batch, days.rows) == (3, {1: 3, 2: 3})
 
 
 def test_an_alarm_does_not_restart_the_settling_time() -> None:

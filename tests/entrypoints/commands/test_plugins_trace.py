@@ -20,9 +20,8 @@ def after_commit(report):
 """
 
 
-def test_it_is_a_run_and_shows_each_answer_in_order(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, shop.SETTINGS)
-    ended = lakeward("plugins", "trace")
+def test_it_is_a_run_and_shows_each_answer_in_order(in_shop: Command) -> None:
+    ended = in_shop("plugins", "trace")
     assert ended.code == 0
     ran, calls = re.split(r"^hook +plugin +about +ms +raised *\n", ended.out, flags=re.MULTILINE)
     assert "4 read = 4 applied\n" in ran
@@ -34,9 +33,8 @@ def test_it_is_a_run_and_shows_each_answer_in_order(lakeward: Command, tmp_path:
     assert len(shop.REPORTS) == 2
 
 
-def test_for_programs_the_calls_are_in_the_document_of_the_run(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, shop.SETTINGS)
-    document = lakeward("plugins", "trace", "--json").document
+def test_for_programs_the_calls_are_in_the_document_of_the_run(in_shop: Command) -> None:
+    document = in_shop("plugins", "trace", "--json").document
     assert (document["command"], document["exit_code"]) == ("plugins trace", 0)
     assert document["tables"][0]["batch_count"] == 2
     (first,) = [call for call in document["calls"] if call["about"].startswith("shop.orders batch 1")]

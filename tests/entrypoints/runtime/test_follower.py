@@ -471,6 +471,16 @@ def test_asked_to_stop_in_any_step_it_finishes_the_commit_in_hand_and_begins_no_
     assert exit_code(runs) == 0
 
 
+def check_applied_once(lake: Lake, orders: Mapping[TableName, Sequence[int]]) -> None:
+    """Check that each table has the rows of its last object, and has read each of its objects once."""
+    for table in NAMES:
+        assert lake.state(table) == ({(row,): orders[table][-1] for row in (1, 2)} if orders[table] else {})
+        found = lake.target.tables.get(table)
+        if found is not None:
+            assert found.progress.totals.read == 2 * len(orders[table])
+            assert found.progress.totals.duplicates == 0
+
+
 ARRIVALS = st.lists(st.tuples(st.integers(0, 6), st.sampled_from(NAMES)), max_size=12)
 
 
@@ -482,20 +492,14 @@ def test_nothing_is_lost_or_applied_twice_wherever_it_is_stopped(
     lake = Lake(queue=MemoryQueue())
     for number, (tick, table) in enumerate(sorted(arrivals, key=lambda one: one[0]), 1):
         lake.arrivals.append((tick * 5.0, table, number))
-    expected = {table: max((n for _, t, n in lake.arrivals if t == table), default=None) for table in NAMES}
     orders = {table: [n for _, t, n in lake.arrivals if t == table] for table in NAMES}
     with capture_logs():
         for stop in stops:
             followed(lake, stop_at=stop, until=lake.now + 20, others=others)
         followed(lake, until=max(lake.now, 60) + 60, others=others)
     assert lake.queue.notices == []
-    for table in NAMES:
-        assert lake.state(table) == ({} if expected[table] is None else {(row,): expected[table] for row in (1, 2)})
-        found = lake.target.tables.get(table)
-        if found is not None:
-            assert found.progress.batch == len(orders[table])
-            assert found.progress.totals.read == 2 * len(orders[table])
-            assert found.progress.totals.duplicates == 0
+    check_applied_once(lake, orders)
+    assert all(found.progress.batch == len(orders[table]) for table, found in lake.target.tables.items())
 
 
 # The queue is a hint.
@@ -546,21 +550,7 @@ def test_the_queue_may_lose_repeat_and_reorder_everything_and_the_tables_are_rig
         for stop in stops:
             followed(lake, stop_at=stop, until=lake.now + 20)
         followed(lake, until=lake.now + HOUR + 120)
-    for table in NAMES:
-        assert lake.state(table) == ({(row,): orders[table][-1] for row in (1, 2)} if orders[table] else {})
-        found = lake.target.tables.get(table)
-        if found is not None:
-            assert found.progress.totals.read == 2 * len(orders[table])
-            assert found.progress.totals.duplicates == 0
-
-
-def test_what_the_queue_lost_waits_for_the_look_at_all_tables() -> None:
-    lake = lossy([(2, NAMES[0])], [0])
-    with capture_logs():
-        followed(lake, until=HOUR - 60)
-        assert lake.state(NAMES[0]) == {}
-        followed(lake, until=lake.now + 20)
-    assert lake.state(NAMES[0]) != {}, "a process that begins looks at all tables"
+    check_applied_once(lake, orders)
 
 
 def test_all_tables_are_looked_at_at_first_and_once_an_hour_and_no_other_is() -> None:
@@ -803,35 +793,29 @@ def test_of_tables_that_a_person_named_no_other_is_followed() -> None:
     assert lake.state(NAMES[1]) == lake.state(NAMES[2]) == {}
 
 
-def test_rules_that_are_refused_leave_the_settings_of_before(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "until", "followed"),
+    [
+        pytest.param(ConfigError("shop.lines: no such rule"), 400, NAMES[:2], id="rules that Spark refuses"),
+        pytest.param(AWAY, 100, NAMES, id="a store that is away for a while"),
+    ],
+)
+def test_settings_that_fail_their_check_leave_those_of_before_until_they_pass(
+    monkeypatch: pytest.MonkeyPatch, error: LakewardError, until: int, followed: list[TableName]
+) -> None:
     lake, usual = waiting(*[(table, 1) for table in NAMES]), follower.check
 
     def check(container: Container, names: Sequence[TableName], pool: Executor) -> None:
-        if NAMES[2] in names:
-            raise ConfigError("shop.lines: Spark does not take this rule")
+        if NAMES[2] in names and lake.now < until:
+            raise error
         usual(container, names, pool)
 
     monkeypatch.setattr(follower, "check", check)
-    stores = Stores(lake, {0.0: tables(*NAMES[:2]), 50.0: tables(*NAMES)})
     lake.arrivals += [(200.0, NAMES[0], 2)]
-    ended, logs = stores.follow(400)
-    assert (ended.selection.tables, lake.state(NAMES[0])[1,]) == (NAMES[:2], 2)
-    assert [line["error"] for line in logs if line["log_level"] == "warning"] == [
-        "shop.lines: Spark does not take this rule"
-    ]
-
-
-def test_settings_that_cannot_be_checked_now_are_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    lake, usual = waiting(*[(table, 1) for table in NAMES]), follower.check
-
-    def check(container: Container, names: Sequence[TableName], pool: Executor) -> None:
-        if NAMES[2] in names and lake.now < 100:
-            raise AWAY
-        usual(container, names, pool)
-
-    monkeypatch.setattr(follower, "check", check)
-    ended, _ = Stores(lake, {0.0: tables(*NAMES[:2]), 50.0: tables(*NAMES)}).follow(400)
-    assert (ended.selection.tables, lake.state(NAMES[2])[1,]) == (NAMES, 1)
+    ended, logs = Stores(lake, {0.0: tables(*NAMES[:2]), 50.0: tables(*NAMES)}).follow(400)
+    assert (ended.selection.tables, lake.state(NAMES[0])[1,]) == (followed, 2)
+    assert lake.state(NAMES[2]).get((1,)) == (1 if NAMES[2] in followed else None)
+    assert [line["error"] for line in logs if line["log_level"] == "warning"] == [error.what]
 
 
 def test_settings_that_are_refused_leave_spark_as_it_was() -> None:

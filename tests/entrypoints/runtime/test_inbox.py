@@ -22,7 +22,7 @@ from lakeward.adapters.queues.poll import Poll
 from lakeward.adapters.queues.sqlite import SqliteQueue
 from lakeward.adapters.queues.visibility import LEAST
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.errors import ConfigError, SourceError, StoreUnreachable
+from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
@@ -117,32 +117,20 @@ def test_what_is_in_work_is_extended_again_and_again_and_nothing_else() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "queue"]
 
 
-def test_what_cannot_be_extended_stops_nothing_and_is_said_once() -> None:
+@pytest.mark.parametrize("error", [StoreUnreachable("the network is gone"), ConfigError("access is denied")])
+def test_what_cannot_be_extended_is_said_once_and_tried_again(error: LakewardError) -> None:
     class Fails(Extended):
         def extend(self, notices: Sequence[Notice]) -> None:
             Extended.extend(self, notices)
-            raise StoreUnreachable("the network is gone")
+            raise error
 
     queue = Fails(*TABLES)
     with capture_logs() as logs, Inbox(queue, TABLES, every=0.001) as inbox:
         inbox.receive()
         assert queue.twice.wait(60)
-    assert [entry["log_level"] for entry in logs].count("warning") == 1
-
-
-def test_what_may_not_be_extended_is_said_once_and_tried_again() -> None:
-    class Denied(Extended):
-        def extend(self, notices: Sequence[Notice]) -> None:
-            Extended.extend(self, notices)
-            raise ConfigError("access is denied")
-
-    queue = Denied(*TABLES)
-    with capture_logs() as logs, Inbox(queue, TABLES, every=0.001) as inbox:
-        inbox.receive()
-        assert queue.twice.wait(60)
         assert inbox._thread.is_alive()
     warned = [(entry["log_level"], entry["error"]) for entry in logs if entry["log_level"] == "warning"]
-    assert warned == [("warning", "access is denied")]
+    assert warned == [("warning", error.what)]
 
 
 def test_it_is_extended_several_times_while_a_queue_hides_it() -> None:
@@ -634,8 +622,10 @@ def test_a_queue_of_aws_calls_for_the_tables_of_the_objects_that_came(
     }
     container = Container(configured=validate(content, tmp_path / "lakeward.toml"))
     key = "landing/shop/orders/LOAD00000001.csv"
-    sqs.send(f'{{"Records": [{{"eventName": "ObjectCreated:Put", "s3": {{"bucket": {{"name": "bucket"}}, '
-             f'"object": {{"key": "{key}"}}}}}}]}}')
+    sqs.send(
+        f'{{"Records": [{{"eventName": "ObjectCreated:Put", "s3": {{"bucket": {{"name": "bucket"}}, '
+        f'"object": {{"key": "{key}"}}}}}}]}}'
+    )
     queue = container.queue()
     assert sorted(notice.table for notice in queue.receive()) == ["lake.orders", "shop.orders"]
     queue.client.close()

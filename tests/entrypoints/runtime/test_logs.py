@@ -29,39 +29,36 @@ def lines(ended: Ended) -> list[dict[str, Any]]:
 
 
 def test_every_line_of_a_run_says_which_run_table_and_batch(lakeward: Command, tmp_path: Path) -> None:
+    """The run has the ID of its document, and another run has another."""
     write(tmp_path, TWO)
-    found = lines(lakeward("run", "--log", "json"))
-    assert len({line["run"] for line in found}) == 1
+    ended = lakeward("run", "--log", "json", "--json")
+    found = lines(ended)
+    assert {line["run"] for line in found} == {ended.document["run"]}
     assert sorted((line["table"], line["batch"], line["event"]) for line in found) == [
         (table, batch, "committed") for table in ("shop.lines", "shop.orders") for batch in (1, 2)
     ]
     assert all(line["timestamp"].endswith("Z") and line["level"] == "info" for line in found)
+    assert lakeward("run", "--json").document["run"] != ended.document["run"]
 
 
-def test_two_runs_have_ids_of_their_own(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, TWO)
-    first, second = (lines(lakeward("run", "--log", "json"))[0]["run"] for _ in range(2))
-    assert first != second
-
-
-def test_the_id_of_the_logs_is_that_of_the_document(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, TWO)
-    ended = lakeward("run", "--log", "json", "--json")
-    assert {line["run"] for line in lines(ended)} == {ended.document["run"]}
-
-
-def test_debug_logs_every_step_of_every_batch(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, shop.SETTINGS)
-    steps = [line for line in lines(lakeward("run", "--log", "json", "--debug")) if line["event"] == "step"]
+def test_debug_logs_every_step_of_every_batch(in_shop: Command) -> None:
+    steps = [line for line in lines(in_shop("run", "--log", "json", "--debug")) if line["event"] == "step"]
     assert [line["step"] for line in steps if line["batch"] == 2].count("commit") == 1
     assert all(line["table"] == "shop.orders" for line in steps)
 
 
 @pytest.mark.parametrize(
     ("arguments", "times"),
-    [((), 1), (("--log", "text"), 1), (("--log", "json"), 2), (("--log", "off"), 1), (("--json",), 1)],
+    [
+        ((), 1),
+        (("--log", "text"), 1),
+        (("--log", "json"), 2),
+        (("--log", "off"), 1),
+        (("--json",), 1),
+        (("--log", "off", "--json"), 0),
+    ],
 )
-def test_a_failure_is_said_once_to_people(
+def test_a_failure_is_said_once_to_people_unless_their_document_says_it(
     lakeward: Command, tmp_path: Path, arguments: tuple[str, ...], times: int
 ) -> None:
     write(tmp_path, shop.SETTINGS, '[tables."shop.broken"]\nkey = ["id"]\n')
@@ -76,47 +73,29 @@ def test_a_failure_is_logged_with_its_table_and_batch(lakeward: Command, tmp_pat
     assert failed["error"] == "shop.broken: LOAD00000001.csv cannot be read"
 
 
-def test_logs_are_text_where_nobody_asks_for_more(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, shop.SETTINGS)
-    ended = lakeward("run")
+def test_logs_are_text_where_nobody_asks_for_more(in_shop: Command) -> None:
+    ended = in_shop("run")
     assert "committed" in ended.err
     assert "table=shop.orders" in ended.err
     assert "\x1b" not in ended.err
 
 
-def test_logs_that_are_off_say_nothing_of_what_goes_well(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, shop.SETTINGS)
-    assert lakeward("run", "--log", "off").err == ""
+def test_logs_never_mix_with_the_document(in_shop: Command) -> None:
+    assert in_shop("run", "--json", "--debug").document["command"] == "run"
 
 
-def test_what_fails_is_said_once_where_logs_are_off(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, shop.SETTINGS, '[tables."shop.broken"]\nkey = ["id"]\n')
-    ended = lakeward("run", "--log", "off")
-    assert ended.code == 4
-    assert ended.err.count("LOAD00000001.csv cannot be read") == 1
-    assert ended.err.startswith("error: shop.broken: LOAD00000001.csv cannot be read")
-    assert lakeward("run", "--log", "off", "--json").err == "", "the document says it"
-
-
-def test_logs_never_mix_with_the_document(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, shop.SETTINGS)
-    assert lakeward("run", "--json", "--debug").document["command"] == "run"
-
-
-@pytest.mark.parametrize("words", [["status"], ["plan"], ["quarantine", "list"]], ids=" ".join)
-def test_what_only_looks_logs_nothing(lakeward: Command, tmp_path: Path, words: list[str]) -> None:
-    write(tmp_path, shop.SETTINGS)
-    assert lakeward(*words).err == ""
+@pytest.mark.parametrize(
+    "words", [["status"], ["plan"], ["quarantine", "list"], ["run", "--log", "off"]], ids=" ".join
+)
+def test_what_only_looks_and_a_run_whose_logs_are_off_log_nothing(in_shop: Command, words: list[str]) -> None:
+    assert in_shop(*words).err == ""
 
 
 @pytest.mark.parametrize("words", [["run", "--log", "off"], ["run", "shop.ordres"]], ids=" ".join)
-def test_what_a_command_sets_up_ends_with_it_however_it_ends(
-    lakeward: Command, tmp_path: Path, words: list[str]
-) -> None:
+def test_what_a_command_sets_up_ends_with_it_however_it_ends(in_shop: Command, words: list[str]) -> None:
     """Another may have called it from Python, and log as before."""
-    write(tmp_path, shop.SETTINGS)
     before = structlog.get_config()
-    lakeward(*words)
+    in_shop(*words)
     assert structlog.get_config() == before
     assert structlog.contextvars.get_contextvars() == {}
 

@@ -263,35 +263,6 @@ def test_one_that_does_not_answer_is_asked_once_a_minute_and_said_once(
 # Not the same again.
 
 
-def test_the_same_is_told_again_after_an_hour_with_since_when(pipeline: Pipeline, hook: Hook) -> None:
-    pipeline.source.errors = {NAMES[0]: GONE}
-    pipeline.run()
-    pipeline.run(30)
-    pipeline.run(29)
-    assert len(hook.posted) == 1
-    pipeline.run(1)
-    assert [posted["entries"][0]["since"] for posted in hook.posted] == [None, "2026-12-01T00:00:00Z"]
-
-
-def test_something_new_is_told_at_once_with_what_is_still_so(pipeline: Pipeline, hook: Hook) -> None:
-    pipeline.source.errors = {NAMES[0]: GONE}
-    pipeline.run()
-    pipeline.source.errors = dict.fromkeys(NAMES, GONE)
-    pipeline.run(5)
-    assert entries(hook)[1:] == [[("shop.orders", "SourceError"), ("shop.lines", "SourceError")]]
-    assert [entry["since"] for entry in hook.posted[1]["entries"]] == ["2026-12-01T00:00:00Z", None]
-
-
-def test_what_was_well_for_an_hour_is_new_again(pipeline: Pipeline, hook: Hook) -> None:
-    pipeline.source.errors = {NAMES[0]: GONE}
-    pipeline.run()
-    pipeline.source.errors.clear()
-    pipeline.run(61)
-    pipeline.source.errors = {NAMES[0]: GONE}
-    pipeline.run(1)
-    assert [posted["entries"][0]["since"] for posted in hook.posted] == [None, None]
-
-
 def test_a_run_of_other_tables_forgets_nothing(pipeline: Pipeline, hook: Hook) -> None:
     pipeline.source.errors = {NAMES[0]: GONE}
     pipeline.run()
@@ -333,9 +304,7 @@ def test_one_that_cannot_be_reached_fails_no_run_and_is_told_by_the_next(pipelin
 
 @pytest.mark.parametrize("debug", [(), ("--debug",)])
 @pytest.mark.parametrize("status", [200, 404, 503])
-def test_the_url_is_printed_nowhere(
-    pipeline: Pipeline, hook: Hook, status: int, debug: Sequence[str]
-) -> None:
+def test_the_url_is_printed_nowhere(pipeline: Pipeline, hook: Hook, status: int, debug: Sequence[str]) -> None:
     pipeline.source.errors = {NAMES[0]: GONE}
     hook.status = status
     printed = [pipeline.lakeward("run", "--log", "json", *debug), pipeline.run(0, "--json", *debug)]

@@ -34,6 +34,11 @@ class Shared:
         self.clock.turn(part * self.lease.lasts)
 
 
+@pytest.fixture
+def shared() -> Shared:
+    return Shared()
+
+
 def stopped() -> bool:
     return True
 
@@ -55,8 +60,7 @@ WRONG_CLOCK = ConfigError("the clock of this machine is 93 s ahead of that of Dy
 # One at a time.
 
 
-def test_a_second_process_is_refused_and_told_who_has_it_and_until_when() -> None:
-    shared = Shared()
+def test_a_second_process_is_refused_and_told_who_has_it_and_until_when(shared: Shared) -> None:
     with shared.writer_lease() as first, pytest.raises(LockedError) as refused, shared.writer_lease():
         pass
     assert refused.value.what == "another process runs this pipeline"
@@ -76,8 +80,7 @@ def test_the_owner_is_named_by_process_and_host() -> None:
     assert one != other
 
 
-def test_it_is_free_when_the_work_is_done_and_when_it_fails() -> None:
-    shared = Shared()
+def test_it_is_free_when_the_work_is_done_and_when_it_fails(shared: Shared) -> None:
     with shared.writer_lease():
         pass
     with pytest.raises(KeyError), shared.writer_lease():
@@ -86,8 +89,7 @@ def test_it_is_free_when_the_work_is_done_and_when_it_fails() -> None:
         last.check()
 
 
-def test_a_process_that_crashed_keeps_it_until_its_time_is_over() -> None:
-    shared = Shared()
+def test_a_process_that_crashed_keeps_it_until_its_time_is_over(shared: Shared) -> None:
     shared.lease.take("shop", "who crashed")
     with pytest.raises(LockedError, match="who crashed, until"), shared.writer_lease():
         pass
@@ -121,16 +123,14 @@ def test_a_thread_renews_it_for_as_long_as_the_work_takes(monkeypatch: pytest.Mo
     assert not [thread for thread in threading.enumerate() if thread.name == "lease shop"]
 
 
-def test_who_was_stopped_for_long_and_not_overtaken_goes_on() -> None:
-    shared = Shared()
+def test_who_was_stopped_for_long_and_not_overtaken_goes_on(shared: Shared) -> None:
     with shared.writer_lease() as held_lease:
         shared.sleep()
         held_lease.check()
         assert shared.lease.take("shop", "another").owner == held_lease.owner
 
 
-def test_who_was_stopped_for_long_and_was_overtaken_is_refused_and_told_by_whom() -> None:
-    shared = Shared()
+def test_who_was_stopped_for_long_and_was_overtaken_is_refused_and_told_by_whom(shared: Shared) -> None:
     with shared.writer_lease() as held_lease:
         shared.sleep()
         shared.lease.take("shop", "another")
@@ -141,8 +141,7 @@ def test_who_was_stopped_for_long_and_was_overtaken_is_refused_and_told_by_whom(
     assert shared.lease.terms["shop"].owner == "another", "its own end took nothing away"
 
 
-def test_a_lease_that_a_person_took_away_is_lost() -> None:
-    shared = Shared()
+def test_a_lease_that_a_person_took_away_is_lost(shared: Shared) -> None:
     with shared.writer_lease() as held_lease:
         shared.lease.terms.clear()
         shared.sleep()
@@ -150,8 +149,9 @@ def test_a_lease_that_a_person_took_away_is_lost() -> None:
             held_lease.check()
 
 
-def test_what_does_not_answer_is_no_loss_before_the_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = Shared()
+def test_what_does_not_answer_is_no_loss_before_the_time_is_over(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with shared.writer_lease() as held_lease:
         monkeypatch.setattr(MemoryLease, "renew", fail(UNREACHABLE))
         shared.sleep(0.9)
@@ -163,8 +163,7 @@ def test_what_does_not_answer_is_no_loss_before_the_time_is_over(monkeypatch: py
         held_lease.check()
 
 
-def test_what_will_not_be_over_is_said_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = Shared()
+def test_what_will_not_be_over_is_said_as_it_is(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     with shared.writer_lease() as held_lease:
         monkeypatch.setattr(MemoryLease, "renew", fail(WRONG_CLOCK))
         shared.sleep()
@@ -185,8 +184,7 @@ def test_a_lease_that_cannot_be_given_back_ends_by_itself(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("has_guest", [True, False])
-def test_what_is_lent_is_free_and_it_is_seen_whether_another_had_it(has_guest: bool) -> None:
-    shared = Shared()
+def test_what_is_lent_is_free_and_it_is_seen_whether_another_had_it(shared: Shared, has_guest: bool) -> None:
 
     def meanwhile() -> bool:
         if has_guest:
@@ -206,8 +204,7 @@ def test_what_another_had_here_is_passed_on() -> None:
         assert held_lease.lend(lambda: True, fail(UNREACHABLE), going_on)
 
 
-def test_a_guest_is_waited_for_and_nothing_may_be_written_meanwhile() -> None:
-    shared = Shared()
+def test_a_guest_is_waited_for_and_nothing_may_be_written_meanwhile(shared: Shared) -> None:
     pauses: list[float] = []
 
     def pause(seconds: float) -> None:
@@ -222,8 +219,7 @@ def test_a_guest_is_waited_for_and_nothing_may_be_written_meanwhile() -> None:
         held_lease.check()
 
 
-def test_who_is_asked_to_stop_does_not_wait_for_the_lease() -> None:
-    shared = Shared()
+def test_who_is_asked_to_stop_does_not_wait_for_the_lease(shared: Shared) -> None:
     with shared.writer_lease() as held_lease:
         assert held_lease.lend(
             lambda: bool(shared.lease.take("shop", "guest")) and False, fail(UNREACHABLE), stopped
@@ -231,8 +227,9 @@ def test_who_is_asked_to_stop_does_not_wait_for_the_lease() -> None:
     assert shared.lease.terms["shop"].owner == "guest"
 
 
-def test_a_follower_outlives_a_lease_that_does_not_answer_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    shared = Shared()
+def test_a_follower_outlives_a_lease_that_does_not_answer_for_a_while(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with shared.writer_lease() as held_lease:
         monkeypatch.setattr(MemoryLease, "take", fail(UNREACHABLE))
         assert not held_lease.lend(lambda: False, lambda _seconds: monkeypatch.undo(), going_on)

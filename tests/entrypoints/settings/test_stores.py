@@ -217,14 +217,24 @@ def test_a_store_that_is_named_wrongly_stops_all(
         load(file)
 
 
-def test_a_key_that_the_table_format_does_not_know_fails_its_table_alone(tmp_path: Path) -> None:
-    (tmp_path / "landing").mkdir()
-    more = {"tables": {"shop.orders": {**FINE, "partition_bye": ["id"]}, "shop.lines": FINE}}
-    (tmp_path / "more.json").write_text(json.dumps(more), "utf-8")
-    configured = open_settings(write(tmp_path, DMS, STORE))
-    assert [*configured.refused] == [ORDERS]
-    assert "partition_bye" in str(refusal(configured, ORDERS))
+@pytest.mark.parametrize(
+    ("key", "own"),
+    [
+        pytest.param("partition_bye", {"partition_bye": ["id"]}, id="a key that the table format does not know"),
+        pytest.param("folders", {"source": {"folders": "x"}}, id="an option that the source does not know"),
+    ],
+)
+def test_an_unknown_option_of_a_store_fails_its_table_alone_among_patterns(
+    tmp_path: Path, key: str, own: dict[str, Any]
+) -> None:
+    for table in ("orders", "lines"):
+        (tmp_path / "landing/shop" / table).mkdir(parents=True)
+    (tmp_path / "more.json").write_text(json.dumps({"tables": {"shop.orders": {**FINE, **own}}}), "utf-8")
+    configured = open_settings(write(tmp_path, DMS, STORE, '[tables."shop.*"]\nkey = ["id"]\n'))
+    assert ([*configured.refused], {*configured.tables}) == ([ORDERS], {ORDERS, LINES})
+    assert key in str(refusal(configured, ORDERS))
     assert "more.json" in str(refusal(configured, ORDERS))
+    assert configured.dimension(LINES).key == ("id",)
 
 
 def test_of_tables_that_the_table_format_refuses_together_the_later_one_fails(
@@ -271,18 +281,6 @@ def test_files_are_not_put_away_while_an_entry_that_may_read_them_fails(tmp_path
     assert configured.siblings_of(ORDERS) == [TableName("shop", "orders_history")]
 
 
-def test_an_option_that_the_source_does_not_know_fails_its_table_alone_among_patterns(tmp_path: Path) -> None:
-    for table in ("orders", "lines"):
-        (tmp_path / "landing/shop" / table).mkdir(parents=True)
-    more = {"tables": {"shop.orders": {**FINE, "source": {"folders": "x"}}}}
-    (tmp_path / "more.json").write_text(json.dumps(more), "utf-8")
-    configured = open_settings(write(tmp_path, DMS, STORE, '[tables."shop.*"]\nkey = ["id"]\n'))
-    assert [*configured.refused] == [ORDERS]
-    assert {*configured.tables} == {ORDERS, LINES}
-    assert "folders" in str(refusal(configured, ORDERS))
-    assert configured.dimension(LINES).key == ("id",)
-
-
 def test_a_program_names_stores_as_a_file_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("more.toml").write_text('[tables."shop.orders"]\nkey = ["id"]\n', "utf-8")
@@ -326,9 +324,7 @@ def test_a_warning_of_what_cannot_be_written_back_says_no_more_than_is_known(
     monkeypatch.setattr("lakeward.adapters.settings_stores.file.SettingsFile", SilentBoard)
     opened(tmp_path, {"tables": {"shop.orders": FINE}})
     document = run(str(tmp_path / "lakeward.toml"), log="off")
-    assert document["warnings"] == [
-        "The status of tables could not be written back: the board does not answer."
-    ]
+    assert document["warnings"] == ["The status of tables could not be written back: the board does not answer."]
 
 
 # The commands.
