@@ -8,6 +8,7 @@ On another line of Spark than the default one, what is marked `lines` runs, and 
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 from functools import cache
@@ -22,7 +23,7 @@ from lakeward.adapters.spark.session.compatibility import LINES, line
 
 pytest_plugins = ["spark", "project", "brokers", "buckets", "registries", "connect", "databases", "installed"]
 pytest_plugins += ["tenancies", "ledger_tables", "small_history", "fake_index", "queues_of_aws", "webhooks"]
-pytest_plugins += ["glue_catalog", "state_machines"]
+pytest_plugins += ["glue_catalog", "state_machines", "service_models"]
 
 # The same draws find the same each time: fewer do for the gate, and more are drawn where others are.
 settings.register_profile("same", deadline=None, derandomize=True, max_examples=50)
@@ -72,6 +73,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @cache
 def _has_spark(module: Path) -> bool:
     return _OF_SPARK.search(module.read_text("utf-8")) is not None
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector skip modules and tests, which stay: it scans them for a second each time."""
+    gc.collect()
+    gc.freeze()
 
 
 def _is_of_line(item: pytest.Item, current: str) -> bool:
