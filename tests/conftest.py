@@ -8,7 +8,12 @@ On another line of Spark than the default one, what is marked `lines` runs, and 
 
 from __future__ import annotations
 
+import gc
 import os
+import re
+from functools import cache
+from pathlib import Path
+from typing import Final
 
 import pytest
 import structlog
@@ -18,7 +23,7 @@ from lakeward.adapters.spark.session.compatibility import LINES, line
 
 pytest_plugins = ["spark", "project", "brokers", "buckets", "registries", "connect", "databases", "installed"]
 pytest_plugins += ["tenancies", "ledger_tables", "small_history", "fake_index", "queues_of_aws", "webhooks"]
-pytest_plugins += ["glue_catalog", "state_machines"]
+pytest_plugins += ["glue_catalog", "state_machines", "service_models"]
 
 # The same draws find the same each time: fewer do for the gate, and more are drawn where others are.
 settings.register_profile("same", deadline=None, derandomize=True, max_examples=50)
@@ -32,10 +37,30 @@ def logging_as_at_first() -> None:
     structlog.reset_defaults()
 
 
+_OF_SPARK: Final = re.compile(r"\bmark\.spark\b|\bengine\b")
+"""What the text of a module with tests on Spark has: the marker, or the fixture that gives it to a test."""
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m spark`, import no module without a test on Spark: two thirds of all, and half a minute.
+
+    Paths of the command line are not asked for.
+    """
+    is_asked = config.option.markexpr == "spark" and collection_path.match("test_*.py")
+    return True if is_asked and not _has_spark(collection_path) else None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is not of this line of Spark, and what is long, unless it is asked for or named."""
+    """Leave out what is not of this line of Spark, and what is long, unless it is asked for or named.
+
+    Raises UsageError if `pytest_ignore_collect` would miss a test on Spark.
+    """
+    missed = {item.path for item in items if item.get_closest_marker("spark") and not _has_spark(item.path)}
+    if missed:
+        raise pytest.UsageError(f"The text of {min(missed)} does not show that it has tests on Spark")
     is_named = any("::" in argument for argument in config.args)
-    left = {item for item in items if not _is_of_line(item)}
+    current = line()  # parses the metadata of pyspark
+    left = {item for item in items if not _is_of_line(item, current)}
     asked = {name for name in ("long", "lap") if f"LAKEWARD_{name.upper()}" in os.environ}
     if "lap" in asked:
         left |= {item for item in items if item.get_closest_marker("spark") and not item.get_closest_marker("lap")}
@@ -45,8 +70,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if item not in left]
 
 
-def _is_of_line(item: pytest.Item) -> bool:
-    if line() == LINES[0]:
+@cache
+def _has_spark(module: Path) -> bool:
+    return _OF_SPARK.search(module.read_text("utf-8")) is not None
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector skip modules and tests, which stay: it scans them for a second each time."""
+    gc.collect()
+    gc.freeze()
+
+
+def _is_of_line(item: pytest.Item, current: str) -> bool:
+    if current == LINES[0]:
         return item.get_closest_marker("hudi") is None
     return any(item.get_closest_marker(name) for name in ("lines", "hudi"))
 

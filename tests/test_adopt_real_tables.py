@@ -203,8 +203,15 @@ def written_by(project: Project, write_mode: str) -> None:
     settings.write_text(settings.read_text().replace("lateness", f'write_mode = "{write_mode}"\nlateness'))
 
 
-@pytest.mark.parametrize("name", ["mytable", "mytable_partitioned"])
-@pytest.mark.parametrize("write_mode", ["merge-on-read", "copy-on-write"])
+@pytest.mark.parametrize(
+    ("name", "write_mode"),
+    [
+        ("mytable", "merge-on-read"),
+        ("mytable_partitioned", "copy-on-write"),
+        pytest.param("mytable", "copy-on-write", marks=pytest.mark.long),
+        pytest.param("mytable_partitioned", "merge-on-read", marks=pytest.mark.long),
+    ],
+)
 def test_equality_deletes_stay_and_apply_to_no_later_row(
     project: Project, name: str, write_mode: str
 ) -> None:

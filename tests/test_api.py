@@ -18,7 +18,7 @@ from lakeward.adapters.spark.session.jars import CLASSES, locked
 from lakeward.adapters.spark.session.spark_session import Sessions
 from lakeward.core.errors import ConfigError, SetupError
 
-pytestmark = [pytest.mark.spark, pytest.mark.lines]
+pytestmark = pytest.mark.spark
 
 LOAD, CDC = "LOAD00000001.csv", "20261121-100000000.csv"
 SETTINGS: dict[str, Any] = {
@@ -80,6 +80,7 @@ def test_a_spark_without_a_needed_part_is_refused_by_name(
         Sessions({"iceberg", driver}, {}, tmp_path / "log")()
 
 
+@pytest.mark.lines
 def test_the_notebook_runs_in_an_existing_session(project: Project, spark: SparkSession) -> None:
     namespace: dict[str, Any] = {"spark": spark}
     run_cells(namespace)

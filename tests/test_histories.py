@@ -36,12 +36,6 @@ COLUMNS = ("id", "name", "city", "seen", "valid_from", "valid_to")
 OLD = "first_load = 1900-01-01"
 
 
-every_kind = pytest.mark.parametrize(
-    "project", ["iceberg", "delta", pytest.param("hudi", marks=pytest.mark.hudi)], indirect=True
-)
-"""On each format in the gate. Tests of shared code take long on all but one."""
-
-
 @pytest.fixture
 def shop(project: Project) -> Project:
     configured(project, OLD)
@@ -78,7 +72,7 @@ def in_order(rows: list[Any]) -> list[Any]:
     return sorted(rows, key=lambda row: (row[0], row[4]))
 
 
-@every_kind
+@any_kind
 def test_late_changes_are_spliced_in_and_repeated_values_move_no_boundary(shop: Project) -> None:
     loaded(shop)
     assert in_order(versions(shop)) == [
@@ -105,7 +99,7 @@ def test_late_changes_are_spliced_in_and_repeated_values_move_no_boundary(shop: 
     assert (checked["keys"], checked["versions"], sum(checked["broken"].values())) == (3, 6, 0)
 
 
-@every_kind
+@any_kind
 def test_derived_columns_follow_new_and_wider_columns(shop: Project) -> None:
     kinds = f"{OLD}\nkinds = {{ seen = 3, city = 6 }}"
     configured(shop, kinds)

@@ -17,7 +17,7 @@ from lakeward.adapters.spark.session.jars import fetch, locked
 from lakeward.entrypoints import glue, job
 from lakeward.entrypoints.job import JobFailed
 
-pytestmark = [pytest.mark.spark, pytest.mark.lines]
+pytestmark = pytest.mark.spark
 
 LOAD, CDC = "LOAD00000001.csv", "20261121-100000000.csv"
 OTHER = ITEM.replace("shop.item", "shop.other")
@@ -83,6 +83,7 @@ appender.console.layout.pattern = %X{mdc.dag_name} %c{1} %m%n
 """Shows the ids of the run in the log of Spark. The gateway sets its level in Python."""
 
 
+@pytest.mark.lines
 @on_the_other_line
 @pytest.mark.parametrize("project", ["delta"], indirect=True)
 def test_a_job_runs_in_a_spark_of_a_platform(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

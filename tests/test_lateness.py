@@ -186,15 +186,6 @@ def test_an_alarm_of_a_future_time_ends_at_that_time(late: Project, monkeypatch:
     assert late.call("run").code == 0
 
 
-def test_without_a_commit_time_files_come_in_order(project: Project) -> None:
-    project.configure()
-    project.put("20261121-100000000.csv", "I,1,a,1.00\n")
-    project.put("20261121-110000000.csv", "I,2,b,1.00\n")
-    project.run()
-    project.put("20261121-103000000.csv", "I,3,c,1.00\n")
-    assert "LEDGER-001" in project.run(code=4)["shop.item"]["error"]["code"]
-
-
 def test_a_lateness_without_commit_times_is_unbounded(project: Project) -> None:
     project.configure(tables=ITEM, source="max_files = 1")
     for hour in (10, 12, 14):

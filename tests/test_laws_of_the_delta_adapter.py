@@ -42,6 +42,7 @@ def any_layout() -> TableOptions:
 @pytest.fixture(autouse=True)
 def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     laps.trim_often(request, monkeypatch)
+    laps.pack_enough(request, monkeypatch)
 
 
 TestLayouts = table_contract(

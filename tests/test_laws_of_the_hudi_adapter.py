@@ -53,6 +53,7 @@ def kept_commits(any_layout: TableOptions) -> TableOptions:
 @pytest.fixture(autouse=True)
 def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     laps.trim_often(request, monkeypatch)
+    laps.pack_enough(request, monkeypatch)
 
 
 TestLayouts = pytest.mark.long(
@@ -81,7 +82,7 @@ TestLap = pytest.mark.lap(
 )
 TestBySpark = pytest.mark.lap(
     table_contract(
-        lambda make_hudi, by_spark, layout: replace(bench(make_hudi(layout), make_hudi), histories=10),
+        lambda make_hudi, by_spark, layout: replace(bench(make_hudi(layout), make_hudi), histories=5),
         laws=laps.EVERY_LAYOUT,
     )
 )

@@ -53,9 +53,7 @@ change_names = 'cdc-load(?P<counter>\d*)\.csv'
 AS_USERS_RUN = "\n[spark.settings]\n" + "".join(f'"{name}" = "{value}"\n' for name, value in COMPILED.items())
 """With so many rows, compiled plans take half the time of interpreted ones."""
 
-OF_HUDI = pytest.param("hudi", marks=pytest.mark.hudi)
-EVERY = pytest.mark.parametrize("kind", ["iceberg", "delta", OF_HUDI])
-LARGE = pytest.mark.parametrize(
+EVERY = pytest.mark.parametrize(
     "kind",
     [
         "iceberg",
@@ -63,6 +61,7 @@ LARGE = pytest.mark.parametrize(
         pytest.param("hudi", marks=[pytest.mark.hudi, pytest.mark.long]),
     ],
 )
+"""On Iceberg in the gate: `test_equivalence.py` and the laws compare formats."""
 
 
 def configure(project: Project, case: Path, tables: str, source: str = "") -> None:
@@ -98,7 +97,7 @@ def test_policies_give_the_rows_of_the_published_notebook(project: Project, kind
     assert check(project.folder, "insurance", "policy", case / "expected" / "final.csv") == 27
 
 
-@LARGE
+@EVERY
 @pytest.mark.long
 def test_pgbench_equals_its_database_and_its_plan(project: Project, kind: str) -> None:
     """100,000 accounts, ties of many clients, one hot row; the history has no key."""
@@ -115,7 +114,7 @@ def test_pgbench_equals_its_database_and_its_plan(project: Project, kind: str) -
         assert rows == {"accounts": 100_000, "branches": 1, "tellers": 10, "history": 8_000}[table]
 
 
-@LARGE
+@EVERY
 def test_ticketing_equals_its_database(project: Project, kind: str) -> None:
     """Twelve tables in Parquet, 376,558 changes, keys of type DOUBLE. Types are those of the footers."""
     project.kind = kind

@@ -29,9 +29,9 @@ def put(project: Project, clock: str, *rows: str) -> None:
 
 
 def test_a_cell_that_was_not_sent_keeps_the_stored_value(parts: Project) -> None:
-    """Within a batch, across batches, and if the completed row comes late."""
-    put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,", "U,2,~,2.50,2")
-    parts.run()
+    """Within a batch, across batches, and if the completed row comes late. A quoted text is a text."""
+    put(parts, "10:00", "I,1,one,1.00,", "I,2,two,2.00,", "U,2,~,2.50,2", 'I,3,"~",1.00,', "I,4,~,2.00,")
+    assert parts.run()["shop.item"]["counts"]["unset_as_null"] == 1
     put(parts, "10:20", "U,1,~,1.20,1")
     parts.run()
     put(parts, "10:10", "U,1,late,~,1")
@@ -40,14 +40,9 @@ def test_a_cell_that_was_not_sent_keeps_the_stored_value(parts: Project) -> None
     assert [(key, name, str(price)) for key, name, price in parts.rows()] == [
         (1, "late", "1.20"),
         (2, "two", "2.50"),
+        (3, "~", "1.00"),
+        (4, None, "2.00"),
     ]
-
-
-def test_a_quoted_text_is_a_text(parts: Project) -> None:
-    put(parts, "10:00", 'I,1,"~",1.00,', "I,2,~,2.00,")
-    counts = parts.run()["shop.item"]["counts"]
-    assert [name for _, name, _ in parts.rows()] == ["~", None]
-    assert counts["unset_as_null"] == 1
 
 
 def test_a_row_whose_key_changes_moves(parts: Project) -> None:
@@ -65,15 +60,6 @@ def test_a_row_whose_key_changes_moves(parts: Project) -> None:
     put(parts, "10:20", "U,9,nine,3.50,9")
     parts.run()
     assert parts.rows()[-1][:2] == (9, "nine")
-
-
-def test_a_partial_row_waits_for_its_row(parts: Project) -> None:
-    put(parts, "10:10", "U,1,~,1.10,1")
-    assert parts.run()["shop.item"]["counts"]["waiting"] == 1
-    assert parts.rows() == []
-    put(parts, "10:00", "I,1,one,1.00,")
-    parts.run()
-    assert [(key, name, str(price)) for key, name, price in parts.rows()] == [(1, "one", "1.10")]
 
 
 @pytest.mark.long

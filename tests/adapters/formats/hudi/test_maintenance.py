@@ -83,19 +83,14 @@ def test_logs_and_files_of_old_commits_go_and_the_next_batch_follows(shop: Proje
     assert shop.rows() == after
 
 
-def test_what_is_not_due_is_left_as_it_is(shop: Project) -> None:
+def test_logs_are_compacted_once_they_are_so_many_and_files_of_young_commits_stay(shop: Project) -> None:
     configure(shop, deleted=0, small=50, age="1d")
     fed(shop)
     before, newest = files(shop), Timeline(DiskFolder(path_of(shop))).newest()
     report = maintain(shop)
     assert (report["files"], report["snapshots"]) == (0, 0)
     assert (files(shop), Timeline(DiskFolder(path_of(shop))).newest()) == (before, newest)
-
-
-def test_so_many_logs_are_compacted_and_files_of_young_commits_stay(shop: Project) -> None:
     configure(shop, deleted=0, small=2, age="1d")
-    fed(shop)
-    before = files(shop)
     assert maintain(shop)["files"] > 0
     assert before < files(shop)
     assert maintain(shop, "--dry-run")["files"] == 0

@@ -225,7 +225,7 @@ def test_a_password_that_was_changed_is_read_again_once(kafka_broker: RunningBro
 
     def having(*words: str) -> tuple[KafkaBroker, list[str]]:
         # A refusal is told once the time is over: long enough for a machine that is busy.
-        found, rest = client(kafka_broker.guarded, security=SASL, timeout=10), [*words]
+        found, rest = client(kafka_broker.guarded, security=SASL, timeout=5), [*words]
         found.secret = lambda _: Secret(rest.pop(0).encode())
         return found, rest
 
