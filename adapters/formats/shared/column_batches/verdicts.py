@@ -119,19 +119,17 @@ class KeyVerdicts:
         mixed = self.keys.filter(is_mixed)
         if not mixed.num_rows:
             return 0, 0
-        key, existing, missing = list(self.plan.dimension.key), 0, 0
-        has_row: dict[tuple[object, ...], bool] = {}
-        for row in mixed.select([*key, _IS_LIVE]).to_pylist():
-            has_row[tuple(row[name] for name in key)] = bool(row[_IS_LIVE])
-        events = self.batch.events.select([*key, INDEX, names.OPERATION]).join(
-            mixed.select(key), key, join_type="left semi"
-        )
-        for row in events.sort_by(INDEX).to_pylist():
-            value, operation = tuple(row[name] for name in key), row[names.OPERATION]
-            existing += operation == Operation.INSERT.value and has_row[value]
-            missing += operation == Operation.UPDATE.value and not has_row[value]
-            has_row[value] = operation != Operation.DELETE.value
-        return existing, missing
+        key = list(self.plan.dimension.key)
+        events = self.batch.events.select([*key, INDEX, names.OPERATION])
+        events = events.join(mixed.select([*key, _FIRST, _IS_LIVE]), key, join_type="inner")
+        events = events.sort_by([*((name, "ascending") for name in key), (INDEX, "ascending")]).combine_chunks()
+        operations = events[names.OPERATION].combine_chunks()
+        before = pa.concat_arrays([pa.nulls(1, operations.type), operations[:-1]])
+        is_first, is_live = pc.equal(events[INDEX], events[_FIRST]), pc.fill_null(events[_IS_LIVE], False)
+        has_row = pc.if_else(is_first, is_live, pc.not_equal(before, Operation.DELETE.value))
+        meets_row = pc.and_(has_row, pc.equal(operations, Operation.INSERT.value))
+        meets_none = pc.and_(pc.invert(has_row), pc.equal(operations, Operation.UPDATE.value))
+        return pc.sum(meets_row.cast(pa.int64())).as_py(), pc.sum(meets_none.cast(pa.int64())).as_py()
 
     def base_keys(self) -> pa.Table:
         """Return the keys whose stored rows nothing remembers: they become base rows in the change log.
