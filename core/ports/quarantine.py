@@ -106,7 +106,7 @@ class Quarantine(Protocol[F]):
     """Stores events that cannot be applied until an operator settles them."""
 
     def refuse(self, plan: MergePlan, batch: Batch[F]) -> Batch[F]:
-        """Return a copy of a batch in which rows that show a schema change with the policy `quarantine` are rejects.
+        """Return a batch in which rows that show a schema change with the policy `quarantine` are rejects.
 
         `plan.evolution.quarantined_changes` has these changes. All other rows are returned without the columns of
         those changes, which are NULL in them.

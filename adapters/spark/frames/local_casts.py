@@ -22,8 +22,8 @@ from lakeward.core.schema import UNDECLARED, Column, Type
 from lakeward.core.text.values import MISFIT, from_text
 
 
-class SparkNeeded(Exception):  # not an error: the batch is read by Spark instead
-    """A small batch has something that only Spark can read; the message says what."""
+class SparkNeeded(Exception):  # not an error: Spark reads or resolves the batch instead
+    """Spark must read or resolve a batch; the message says why. Nothing of the batch has been written."""
 
 
 @cache

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakeward.adapters.formats.shared.resolution.strategies.whole_rows import whole_rows_suffice
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
-from lakeward.adapters.formats.shared.small_batches.batch import NotSmall
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.sql import names
 from lakeward.core.events import UNORDERED
 from lakeward.core.merge.facts import PARTIAL
@@ -75,7 +75,7 @@ class ColumnBatch:
         return cls(events.append_column(INDEX, index).combine_chunks())
 
     def refuse_ties(self, key: Sequence[str]) -> None:
-        """Raise NotSmall if two events of a key have the same place in the source's order: they may be tied."""
+        """Raise SparkNeeded if two events of a key have the same place in the source's order: they may be tied."""
         sequences = self.events[names.SEQUENCE].combine_chunks()
         unordered = pa.array(sorted(UNORDERED)).cast(sequences.type)
         has_order = pc.invert(pc.is_in(sequences, unordered))
@@ -84,7 +84,7 @@ class ColumnBatch:
             return
         places = self.events.filter(has_order).group_by([*key, names.SEQUENCE]).aggregate([([], "count_all")])
         if pc.max(places["count_all"]).as_py() > 1:
-            raise NotSmall("two events of a key have the same place in the order of the source")
+            raise SparkNeeded("two events of a key have the same place in the order of the source")
 
 
 def _rises(values: pa.ChunkedArray) -> bool:

@@ -14,7 +14,7 @@ from lakeward.adapters.formats.shared.resolution.steps.counts import counts_of
 from lakeward.adapters.formats.shared.rows.system_columns import fill_positions, row_columns
 from lakeward.adapters.formats.shared.rows.table_rows import Rows, TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
-from lakeward.adapters.formats.shared.small_batches.batch import NotSmall
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Ordered
@@ -28,14 +28,14 @@ COLUMNS: Final = "Arrow columns"
 def resolve_columns(
     side_tables: SideTables, plan: MergePlan, frame: LocalFrame, table: TableSnapshot | None
 ) -> MergeResult:
-    """Resolve a batch in columns; raises NotSmall if Spark must do it. The result is that of the core."""
+    """Resolve a batch in columns; raises SparkNeeded if Spark must do it. The result is that of the core."""
     why = why_not_resolved(side_tables, plan)
     if why is not None:
-        raise NotSmall(why)
+        raise SparkNeeded(why)
     try:
         return _resolved(side_tables, plan, frame, table)
     except (OverflowError, ValueError) as error:  # those of Arrow among them
-        raise NotSmall(f"Arrow or Python cannot hold a value: {error}") from error
+        raise SparkNeeded(f"Arrow or Python cannot hold a value: {error}") from error
 
 
 def _resolved(
@@ -79,5 +79,5 @@ def _entries(plan: MergePlan, verdicts: KeyVerdicts, rows: Rows) -> pa.Table:
         return entries
     bases = rows.table.find(keys, [*plan.dimension.schema.names, *names.POSITION])
     if bases is None:
-        raise NotSmall("only Spark can read the stored rows of its keys")
+        raise SparkNeeded("only Spark can read the stored rows of its keys")
     return pa.concat_tables([entries, base_entries(plan, fill_positions(bases))], promote_options="permissive")

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from lakeward.adapters.formats.shared.column_batches.batch import INDEX, ColumnBatch
 from lakeward.adapters.formats.shared.rows.system_columns import fill_positions
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
-from lakeward.adapters.formats.shared.small_batches.batch import NotSmall
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql import names
 from lakeward.core.events import LOAD_SEQUENCE, Operation
@@ -42,7 +42,7 @@ class KeyVerdicts:
 
     @classmethod
     def of(cls, plan: MergePlan, batch: ColumnBatch, rows: Rows) -> Self:
-        """Return the verdicts; raises NotSmall if only Spark can read the stored rows, or if a key has several."""
+        """Return the verdicts; raises SparkNeeded if only it can read the stored rows, or if a key has several."""
         key, operations = list(plan.dimension.key), batch.events[names.OPERATION]
         flags = {
             _IS_INSERT: pc.equal(operations, Operation.INSERT.value),
@@ -153,8 +153,8 @@ def _stored_rows(plan: MergePlan, rows: Rows, keys: pa.Table) -> pa.Table:
         return pa.table({name: pa.nulls(0) for name in (*wanted, FILE, POS)})
     stored = rows.table.find(keys, wanted)
     if stored is None:
-        raise NotSmall("only Spark can read the stored rows of its keys")
+        raise SparkNeeded("only Spark can read the stored rows of its keys")
     distinct_keys = stored.group_by(list(plan.dimension.key)).aggregate([])
     if distinct_keys.num_rows < stored.num_rows:
-        raise NotSmall("a key has several stored rows")
+        raise SparkNeeded("a key has several stored rows")
     return stored

@@ -30,11 +30,12 @@ from lakeward.adapters.formats.shared.rows.new_rows import rows_to_write
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
 from lakeward.adapters.formats.shared.rows.table_rows import Rows, TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
-from lakeward.adapters.formats.shared.small_batches.batch import NotSmall, reason_for_spark
+from lakeward.adapters.formats.shared.small_batches.batch import reason_for_spark
 from lakeward.adapters.formats.shared.small_batches.resolver import resolve_small_batch
 from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.execution.parallelism import ROWS_A_PART
 from lakeward.adapters.spark.execution.query_plans import as_leaf
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame, in_spark
 from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.core.plan import MergePlan
@@ -69,7 +70,7 @@ def resolve_plan(
     reason = reason_for_spark(plan, side_tables.small_batch)
     try:
         resolved = _without_spark(side_tables, plan, frame, table, reason)
-    except NotSmall as error:
+    except SparkNeeded as error:
         reason = str(error) if reason is None else f"{reason}, and {error}"
         resolved = None
     if resolved is not None:
@@ -84,7 +85,7 @@ def _without_spark(
 ) -> MergeResult | None:
     """Resolve a batch with the core, or in columns if it is larger and in this process; None if it is in Spark.
 
-    `reason` says why the core does not resolve it. Raises NotSmall if Spark must do it.
+    `reason` says why the core does not resolve it. Raises SparkNeeded if Spark must do it.
     """
     if reason is None:
         return resolve_small_batch(side_tables, plan, frame, table)

@@ -20,10 +20,6 @@ from lakeward.core.plan import MergePlan
 _WHOLE: Final = (Operation.INSERT, Operation.READ)
 
 
-class NotSmall(Exception):
-    """Spark must resolve a batch after all; the message says why. Nothing has been written."""
-
-
 def reason_for_spark(plan: MergePlan, most_rows: int) -> str | None:
     """Return why Spark resolves a batch, or None if the core does. `most_rows` is the setting `small_batch`."""
     if not most_rows:

@@ -22,9 +22,10 @@ from lakeward.adapters.formats.shared.change_log.entries import (
 from lakeward.adapters.formats.shared.rows.system_columns import position_of
 from lakeward.adapters.formats.shared.rows.unset_cells import quoted_paths, with_unset
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
-from lakeward.adapters.formats.shared.small_batches.batch import NotSmall, columns_of
+from lakeward.adapters.formats.shared.small_batches.batch import columns_of
 from lakeward.adapters.formats.shared.small_batches.keys import KeyTexts, key_in, keys_in
 from lakeward.adapters.formats.shared.small_batches.version_rows import VersionReader
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import DELETED, Ordered
@@ -46,7 +47,7 @@ def read_change_log(
 ) -> tuple[ChangeLogContents, frozenset[Key]]:
     """Return the change log of these keys and of all keys that key changes join to them, and all these keys.
 
-    Raises NotSmall if the change log has too many entries to be read into this process.
+    Raises SparkNeeded if the change log has too many entries to be read into this process.
     """
     batches = side_tables.change_log.batches
     records = [item.record for item in batches.records.values() if item.record is not None]
@@ -101,7 +102,7 @@ class _Entries:
         upto, epoch = plan.batch - 1, change_log.batches.epoch
         condition = f"{KIND} in ('{kinds}') and {names.BATCH} <= {upto} and {names.EPOCH} = {epoch}"
         if change_log.table.rows(condition, (KIND,)).num_rows > MOST_ENTRIES:
-            raise NotSmall(f"more than {MOST_ENTRIES:,} entries are remembered")
+            raise SparkNeeded(f"more than {MOST_ENTRIES:,} entries are remembered")
         rows, new_names = (
             change_log.table.rows(condition, tuple(change_log.table.columns)),
             change_log.table.pending,
@@ -114,7 +115,7 @@ class _Entries:
         if rows.num_rows and not plan.truncates.arrived:
             rows = cls._near(side_tables, plan, rows, touched)
             if rows.num_rows > MOST_NEAR:
-                raise NotSmall(f"more than {MOST_NEAR:,} entries are remembered that may matter")
+                raise SparkNeeded(f"more than {MOST_NEAR:,} entries are remembered that may matter")
         return cls._of_rows(side_tables, plan, rows)
 
     @classmethod

@@ -13,11 +13,11 @@ from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.steps.hold_filter import cannot_wait
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
-from lakeward.adapters.formats.shared.small_batches.batch import NotSmall
 from lakeward.adapters.formats.shared.small_batches.change_log_entries import Entries
 from lakeward.adapters.formats.shared.small_batches.changed_rows import ChangedRows, count_current, removed_rows
 from lakeward.adapters.formats.shared.small_batches.refused_rows import held_keys, refused_rows
 from lakeward.adapters.formats.shared.small_batches.settled_batch import SettledBatch
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.history.version_rows import remembered_types
 from lakeward.adapters.spark.shaping.recomputed_columns import remade
@@ -33,11 +33,11 @@ CORE: Final = "core"
 def resolve_small_batch(
     side_tables: SideTables, plan: MergePlan, frame: Frame, table: TableSnapshot | None
 ) -> MergeResult:
-    """Resolve a batch with the core. Raises NotSmall if Spark must do it, and otherwise what Spark would raise."""
+    """Resolve a batch with the core. Raises SparkNeeded, and otherwise what Spark would raise."""
     try:
         return _resolved(SettledBatch.of(side_tables, plan, frame, table))
     except (OverflowError, ValueError) as error:
-        raise NotSmall(f"Python cannot hold a value: {error}") from error
+        raise SparkNeeded(f"Python cannot hold a value: {error}") from error
 
 
 def _resolved(batch: SettledBatch) -> MergeResult:

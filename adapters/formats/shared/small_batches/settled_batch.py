@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lakeward.adapters.formats.shared.rows.table_rows import Rows, TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
-from lakeward.adapters.formats.shared.small_batches.batch import NotSmall, SmallBatch, read_batch
+from lakeward.adapters.formats.shared.small_batches.batch import SmallBatch, read_batch
 from lakeward.adapters.formats.shared.small_batches.change_log_reader import (
     holds_of,
     needs_change_log,
@@ -18,6 +18,7 @@ from lakeward.adapters.formats.shared.small_batches.change_log_reader import (
 )
 from lakeward.adapters.formats.shared.small_batches.keys import KeyTexts
 from lakeward.adapters.formats.shared.small_batches.stored_rows import StoredRows, find_all, find_images, find_rows
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame, in_spark
 from lakeward.adapters.spark.merge.image_match import fitted_images
 from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
@@ -55,7 +56,7 @@ class SettledBatch:
     def of(cls, side_tables: SideTables, plan: MergePlan, frame: Frame, table: TableSnapshot | None) -> Self:
         """Read the stored rows and the change log of a batch's keys, and settle it.
 
-        Raises NotSmall if Spark must resolve it.
+        Raises SparkNeeded if Spark must resolve it.
         """
         batch = read_batch(_rows_of(frame, plan), plan)
         touched = {key for event in batch.events for key in event.keys}
@@ -114,16 +115,16 @@ def _rows_of(frame: Frame, plan: MergePlan) -> pa.Table:
 def stored_rows(
     side_tables: SideTables, plan: MergePlan, rows: Rows, keys: Collection[Key], batch: pa.Table
 ) -> StoredRows:
-    """Return the stored rows that a batch meets. Raises NotSmall if they are too many."""
+    """Return the stored rows that a batch meets. Raises SparkNeeded if they are too many."""
     if plan.dimension.match is Match.IMAGE and not plan.replaces:
         equal_rows = find_images(rows, batch, side_tables.small_batch)
         if equal_rows is None:
-            raise NotSmall(f"the batch touches more than {side_tables.small_batch:,} rows")
+            raise SparkNeeded(f"the batch touches more than {side_tables.small_batch:,} rows")
         return equal_rows
     if _touches_all(plan):
         all_rows = find_all(rows, side_tables.small_batch)
         if all_rows is None:
-            raise NotSmall(f"the batch touches more than {side_tables.small_batch:,} rows")
+            raise SparkNeeded(f"the batch touches more than {side_tables.small_batch:,} rows")
         return all_rows
     meets_none = plan.replaces or plan.appends
     return StoredRows() if meets_none else find_rows(rows, keys, with_cells=_needs_cells(plan))

@@ -25,10 +25,10 @@ from lakeward.adapters.formats.shared.column_batches.resolver import COLUMNS, re
 from lakeward.adapters.formats.shared.column_batches.verdicts import KeyVerdicts
 from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.side_tables.side_table import with_schema
-from lakeward.adapters.formats.shared.small_batches.batch import NotSmall
 from lakeward.adapters.formats.shared.small_batches.change_log_entries import Entries
 from lakeward.adapters.formats.shared.small_batches.keys import KeyTexts
 from lakeward.adapters.formats.shared.small_batches.resolver import resolve_small_batch
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql import names
@@ -255,7 +255,7 @@ def check(case: Drawn) -> None:
 
 def refused(case: Drawn) -> str:
     """Return in words why a batch is left to Spark."""
-    with pytest.raises(NotSmall) as raised:
+    with pytest.raises(SparkNeeded) as raised:
         resolve_columns(case.side_tables, case.plan, case.frame, case.table)
     return str(raised.value)
 
@@ -418,7 +418,7 @@ def test_a_batch_is_left_to_spark_if_a_key_change_is_remembered() -> None:
 def test_a_batch_is_left_to_spark_if_only_it_can_read_the_stored_rows() -> None:
     case = usual()
     unreadable = SimpleNamespace(is_written=True, find=lambda *_: None)
-    with pytest.raises(NotSmall, match="only Spark can read"):
+    with pytest.raises(SparkNeeded, match="only Spark can read"):
         resolve_columns(case.side_tables, case.plan, case.frame, unreadable)
 
 
@@ -435,7 +435,7 @@ def test_a_batch_is_left_to_spark_if_python_cannot_hold_a_key() -> None:
         dimension, [replace(case.events[0], key=(date(1, 1, 1),), cells={"id": date(1, 1, 1)})], ("id", "a")
     )
     rows = rows.set_column(0, "id", pa.array([10**7], pa.int32()).cast(pa.date32()))
-    with pytest.raises(NotSmall, match="hold a value"):
+    with pytest.raises(SparkNeeded, match="hold a value"):
         resolve_columns(
             case.side_tables, replace(case.plan, dimension=dimension), LocalFrame(rows, no_spark), case.table
         )

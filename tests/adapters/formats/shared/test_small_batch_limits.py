@@ -16,9 +16,10 @@ from lakeward.adapters.formats.shared.resolution.resolver import resolve_plan
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
 from lakeward.adapters.formats.shared.rows.text_sets import TextSet
 from lakeward.adapters.formats.shared.small_batches import settled_batch
-from lakeward.adapters.formats.shared.small_batches.batch import NotSmall, reason_for_spark
+from lakeward.adapters.formats.shared.small_batches.batch import reason_for_spark
 from lakeward.adapters.formats.shared.small_batches.change_log_reader import MOST_ENTRIES, read_change_log
 from lakeward.adapters.formats.shared.small_batches.resolver import CORE, resolve_small_batch
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Deletes, Dimension, Match, TableName
@@ -63,7 +64,7 @@ def reason(plan: MergePlan, most: int = MOST) -> str:
 
 
 def not_small(call: Callable[[], object]) -> str:
-    with pytest.raises(NotSmall) as raised:
+    with pytest.raises(SparkNeeded) as raised:
         call()
     return str(raised.value)
 
