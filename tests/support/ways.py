@@ -9,6 +9,7 @@ from iceberg_lake import LakeOfIceberg
 
 from lakeward.adapters.formats.shared.resolution import resolver
 from lakeward.adapters.formats.shared.resolution.steps import verdicts
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 
 
 def use_spark(patch: pytest.MonkeyPatch) -> None:
@@ -21,4 +22,9 @@ def use_spark(patch: pytest.MonkeyPatch) -> None:
 
 def use_spark_in_commands(patch: pytest.MonkeyPatch) -> None:
     """Let Spark resolve every batch of the commands of a test, for any settings."""
-    patch.setattr(resolver, "reason_for_spark", lambda *_: "a test is of its way")
+
+    def refuse(*_: object) -> None:
+        raise SparkNeeded("a test is of its way")
+
+    for way in ("resolve_small_batch", "resolve_columns"):
+        patch.setattr(resolver, way, refuse)
