@@ -118,7 +118,7 @@ def test_an_adopted_table_continues_after_the_last_applied_file(shop: Project) -
     before = state_of(shop)
     said = shop.call("adopt", "shop.item").out
     assert "shop.item has 3 rows and 3 columns, and can be adopted" in said
-    assert "3 files are there" in said
+    assert "3 files were found" in said
     told = adopt(shop, "--from", FIRST, "--dry-run")
     assert (told["applied"], told["behind"], told["done"]) == ([LOAD, FIRST], [SECOND], False)
     assert state_of(shop) == before

@@ -34,8 +34,8 @@ def without_fold(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     monkeypatch.setattr(retention, "_TRIM_EVERY", 2)
     noted, whole_rows_suffice = list[bool](), resolver.whole_rows_suffice
 
-    def note(*given: Any) -> bool:
-        noted.append(whole_rows_suffice(*given))
+    def note(*given: Any, has_late: bool) -> bool:
+        noted.append(whole_rows_suffice(*given, has_late=has_late))
         return noted[-1]
 
     monkeypatch.setattr(resolver, "whole_rows_suffice", note)

@@ -12,7 +12,7 @@ from ways import use_spark_in_commands
 from lakeward.adapters.formats.shared.change_log.batch_log import BatchLog
 from lakeward.adapters.formats.shared.operations import adoption
 from lakeward.adapters.formats.shared.operations.adoption import TableAdoption
-from lakeward.adapters.formats.shared.rows import table_rows
+from lakeward.adapters.formats.shared.rows import system_columns, table_rows
 from lakeward.adapters.formats.shared.rows.table_rows import Rows
 from lakeward.adapters.spark.sql import names
 from lakeward.core.ledger.objects import SourceObject, digest_of
@@ -37,7 +37,8 @@ def forgets_what_was_applied(patch: pytest.MonkeyPatch) -> None:
 
 def takes_its_rows_for_newer_than_any_change(patch: pytest.MonkeyPatch) -> None:
     """Orders the existing rows after all changes."""
-    patch.setattr(table_rows, "BEFORE", {**table_rows.BEFORE, names.SEQUENCE: 1 << 60})
+    for module in (table_rows, system_columns):
+        patch.setattr(module, "BEFORE", {**system_columns.BEFORE, names.SEQUENCE: 1 << 60})
 
 
 def truncates_what_the_batch_names_alone(patch: pytest.MonkeyPatch) -> None:

@@ -286,10 +286,15 @@ class FilesSource:
         """Return the events of lines that this process reads; raises SparkNeeded if Spark must read them."""
         try:
             return lines.read(table, files)
-        except SparkNeeded:
-            if not self.small_batch or table.dimension.source in self.tables_of_others:
+        except SparkNeeded as needed:
+            has_others = table.dimension.source in self.tables_of_others
+            if not self.small_batch or has_others or table.options.format != "debezium":
                 raise
-        return with_flags(table, read_columns(table, files))
+            reason = str(needed)
+        try:
+            return with_flags(table, read_columns(table, files))
+        except SparkNeeded as needed:
+            raise SparkNeeded(f"{reason}, and {needed}") from needed
 
     def _in_spark(self, table: TableFiles, files: Sequence[File]) -> DataFrame:
         if self.copies is None:

@@ -317,6 +317,12 @@ def test_names_in_another_case_are_refused_without_spark(tmp_path: Path) -> None
         (b"", 1, {}, "its files have no lines"),
         (b'{"note": 1.5e3, "x": 1234567890123456}', 1, {}, "a number in a column of texts may be rounded"),
         (b"{}\n", 1, {"path_columns": ["note"]}, "columns are from the path of files"),
+        (
+            b"{}\n{}\n",
+            1,
+            {"format": "debezium"},
+            "its files have more than 1 row, and a message has another form than the usual one",
+        ),
     ],
 )
 def test_the_log_says_why_spark_reads_a_batch(
