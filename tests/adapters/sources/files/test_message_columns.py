@@ -18,14 +18,18 @@ from line_feeds import table_of
 from lakeward.adapters.sources.files.file_columns import File, inspect_file
 from lakeward.adapters.sources.files.local.json_lines import SmallLines, with_flags
 from lakeward.adapters.sources.files.local.message_columns import reader
+from lakeward.adapters.sources.files.local.message_columns.cells import typed
 from lakeward.adapters.sources.files.local.message_columns.log_positions import places_and_logs
 from lakeward.adapters.sources.files.local.message_columns.reader import read_columns
 from lakeward.adapters.sources.files.local.messages.log_positions import place_and_log
+from lakeward.adapters.sources.files.local.values.typed_values import reader_of
 from lakeward.adapters.sources.files.table_files import TableFiles
-from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.sources.messages.json.wire_format import UNITS, Wire, Writing
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded, arrow_type
 from lakeward.core.dimension import ORDERED, Deletes, Lateness, Within
 from lakeward.core.history.options import History
 from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.schema import Column, Type
 
 MESSAGES: Final = 120
 DAY: Final = Within(86_400_000_000)
@@ -103,6 +107,50 @@ def test_positions_are_those_of_plain_python(sources: Sequence[Mapping[str, str]
 def test_other_positions_are_left_to_spark(sources: Sequence[Mapping[str, str]]) -> None:
     with pytest.raises(SparkNeeded):
         places_and_logs(field_in(sources), commits_in(sources), pa.repeat(pa.scalar(False), len(sources)))
+
+
+FORMS: Final = [
+    ("date", Wire.DAYS),
+    ("date", Wire.PLAIN),
+    *((type_, wire) for type_ in ("timestamp", "timestamp_ntz", "bigint") for wire in UNITS),
+    ("timestamp", Wire.PLAIN),
+    ("timestamp_ntz", Wire.PLAIN),
+    ("decimal", Wire.PLAIN),
+    ("decimal", Wire.UNSCALED),
+    ("binary", Wire.BASE64),
+]
+_BOUNDS: Final = (
+    *(bound * unit for bound in (-62_135_596_800, -2_208_988_800, 253_402_300_800) for unit in UNITS.values()),
+    *(-719_162, -719_163, -25_567, 2_932_896, 2_932_897, 2**31, 2**63 // 10**6, 18_446_744_073_710, 10**17),
+)
+EDGES: Final = (
+    *(str(bound + step) for bound in _BOUNDS for step in (-1, 0, 1)),
+    *("0", "-0", "1500", "1.5", "+1", " 1", "", "x", "AQ==", "-1", "9" * 18, "-" + "9" * 18, "9" * 19),
+    *("2026-02-28", "2026-02-30", "2026-02-28Z", "2026-02-28ZZ", "0001-01-01", "0000-01-01", "9999-12-31"),
+    *("2026-02-28T12:00:00Z", "2026-02-28 12:00:00.5", "2026-02-28T12:00:00+01:00", "1899-12-31T23:59:59"),
+)
+"""Texts at the bounds of types and units, and in odd forms."""
+
+
+@pytest.mark.parametrize(("name", "wire"), FORMS, ids=[f"{name} as {wire.value}" for name, wire in FORMS])
+def test_cells_are_those_of_plain_python(name: str, wire: Wire) -> None:
+    """Each text has the value that the reader of single values gives it; one that does not fit is left to Spark."""
+    type_ = Type("decimal", 12, 2) if name == "decimal" else Type(name)
+    column, written = Column("a", type_), Writing(wire)
+    read, fitting = reader_of(type_, written), 0
+    for text in EDGES:
+        try:
+            value = read(text)
+        except SparkNeeded:
+            continue
+        texts = pa.array([text, None])
+        if value is None:
+            with pytest.raises(SparkNeeded):
+                typed(texts, column, written)
+        else:
+            fitting += 1
+            assert typed(texts, column, written).equals(pa.array([value, None], arrow_type(type_))), text
+    assert fitting > 1
 
 
 def no_spark() -> Any:

@@ -85,7 +85,8 @@ def _moments(texts: pa.Array, type_: Type, unit: int) -> tuple[pa.Array, pa.Arra
 
     def convert(texts: pa.Array) -> pa.Array:
         counts = texts.cast(pa.int64())
-        is_exact = pc.and_(pc.greater_equal(counts, _FIRST * unit), pc.less(counts, (_LAST + 1) * unit))
+        end = min((_LAST + 1) * unit, 2**63 - 1)  # in nanoseconds a bigint ends in 2262
+        is_exact = pc.and_(pc.greater_equal(counts, _FIRST * unit), pc.less(counts, end))
         if unit > 10**6:
             micros = pc.divide(counts, unit // 10**6)
             is_exact = pc.and_(is_exact, pc.equal(pc.multiply(micros, unit // 10**6), counts))

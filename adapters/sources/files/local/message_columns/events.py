@@ -118,18 +118,24 @@ class MessageEvents:
                 names.OLD: old_keys(cells_with_before, self.place, reading, operation),
                 names.TRANSACTION: _transactions(decoded),
             }
+        return pa.table(columns | self._flags(decoded) | {LOG: log})
+
+    def _flags(self, decoded: pa.RecordBatch) -> Mapping[str, pa.Array]:
+        """Return the flags of messages, and the undeclared columns, other tables and databases that they name."""
+        count = decoded.num_rows
         no = pa.repeat(pa.scalar(False), count)
-        return pa.table(
-            columns
-            | {TORN: no, MALFORMED: no, UNDECLARED: pa.nulls(count, NAMES), OTHER_TABLE: no_text}
-            | {
-                TOMBSTONE: is_blank,
-                HAS_DELETED: no,
-                OLD_KEY_UNKNOWN: self._is_old_key_unknown(decoded),
-                KEY_HALF: no,
-            }
-            | {DATABASE: _databases(decoded), INITIAL: _is_initial(decoded), LOG: log}
-        )
+        return {
+            TORN: no,
+            MALFORMED: no,
+            UNDECLARED: pa.nulls(count, NAMES),
+            OTHER_TABLE: pa.nulls(count, pa.string()),
+            TOMBSTONE: decoded.column(HAS_NO_VALUE),
+            HAS_DELETED: no,
+            OLD_KEY_UNKNOWN: self._is_old_key_unknown(decoded),
+            KEY_HALF: no,
+            DATABASE: _databases(decoded),
+            INITIAL: _is_initial(decoded),
+        }
 
     def _cells(self, decoded: pa.RecordBatch, operation: pa.Array) -> Mapping[str, pa.Array]:
         """Return the cells of the rows after their changes; a deleted row has its key alone."""
