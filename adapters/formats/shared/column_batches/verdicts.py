@@ -20,7 +20,6 @@ from lakeward.core.events import LOAD_SEQUENCE, Operation
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 
-_EVENTS: Final = f"{INDEX}_count"
 _FIRST, _LAST = f"{INDEX}_min", f"{INDEX}_max"
 _IS_INSERT, _IS_DELETE = "_lakeward_is_insert", "_lakeward_is_delete"
 _INSERTS, _DELETES = f"{_IS_INSERT}_sum", f"{_IS_DELETE}_sum"
@@ -31,8 +30,8 @@ _IS_LIVE: Final = "_lakeward_is_live"
 class KeyVerdicts:
     """The verdicts on the keys of a batch: `keys` has one row for each key, `stored` the rows that the table has.
 
-    The columns of `keys` are the key, the number of its events, of its inserts and of its deletes, the index of its
-    first and of its last event, and whether the table has a row of it.
+    The columns of `keys` are the key, how many inserts and deletes it has, the index of its first event and of its
+    last one, and whether the table has a row of it.
     """
 
     plan: MergePlan
@@ -51,7 +50,7 @@ class KeyVerdicts:
         narrow = batch.events.select([*key, INDEX])
         for name, values in flags.items():
             narrow = narrow.append_column(name, values.cast(pa.int64()))
-        totals = [(INDEX, "count"), (INDEX, "min"), (INDEX, "max"), (_IS_INSERT, "sum"), (_IS_DELETE, "sum")]
+        totals = [(INDEX, "min"), (INDEX, "max"), (_IS_INSERT, "sum"), (_IS_DELETE, "sum")]
         keys = narrow.group_by(key).aggregate(totals)
         stored = _stored_rows(plan, rows, keys.select(key))
         is_live = stored.select(key).append_column(_IS_LIVE, pa.repeat(pa.scalar(True), stored.num_rows))
