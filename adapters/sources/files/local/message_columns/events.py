@@ -120,7 +120,7 @@ class MessageEvents:
             }
         return pa.table(columns | self._flags(decoded) | {LOG: log})
 
-    def _flags(self, decoded: pa.RecordBatch) -> Mapping[str, pa.Array]:
+    def _flags(self, decoded: pa.RecordBatch) -> dict[str, pa.Array]:
         """Return the flags of messages, and the undeclared columns, other tables and databases that they name."""
         count = decoded.num_rows
         no = pa.repeat(pa.scalar(False), count)
