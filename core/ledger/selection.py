@@ -118,6 +118,10 @@ class ObjectSelection:
         """The size of the batch in bytes."""
         return sum(item.size for item in self.objects)
 
+    def following(self, limits: Limits) -> Sequence[SourceObject]:
+        """Return the objects of the batch after this one, if nothing else is listed until then."""
+        return _within(limits, self.remaining)[0]
+
     def with_more(self, files: int) -> ObjectSelection:
         """Return the selection with up to `files` more objects from those behind the batch."""
         more = self.remaining[:files]

@@ -21,7 +21,10 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
     settings, tables, folder = _validate(options, runtime)
     small = runtime.small_batch
     return FilesSource(
-        settings, folder, runtime.spark, options["formats"], tables, now=runtime.now, small_batch=small
+        *(settings, folder, runtime.spark, options["formats"], tables),
+        now=runtime.now,
+        small_batch=small,
+        reads_ahead=True,
     )
 
 

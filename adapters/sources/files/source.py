@@ -45,7 +45,8 @@ from lakeward.adapters.sources.files.json_lines.other_tables import (
 from lakeward.adapters.sources.files.json_lines.quarantined_cells import cells_of_line, group_by_reading
 from lakeward.adapters.sources.files.local.event_frame import read_here
 from lakeward.adapters.sources.files.local.json_lines import SmallLines, is_of_lines, with_flags
-from lakeward.adapters.sources.files.local.message_columns.reader import read_columns
+from lakeward.adapters.sources.files.local.message_columns.read_ahead import AheadReader
+from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
 from lakeward.adapters.sources.files.named_fields import FIELD_FLAGS, count_near_words, count_undated, refuse_fields
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.files.paths.file_names import (
@@ -69,7 +70,7 @@ from lakeward.adapters.sources.landing.object_selection import select_files, sel
 from lakeward.adapters.sources.messages.decoded import KEY_HALF, MESSAGE_FLAGS, OTHER_TABLE, UNDECODED
 from lakeward.adapters.sources.messages.json.variant_values import object_of
 from lakeward.adapters.sources.rows.frame_cache import FrameCache
-from lakeward.adapters.sources.rows.local_files import read_frame
+from lakeward.adapters.sources.rows.local_files import BYTES_OF_A_ROW, read_frame
 from lakeward.adapters.sources.rows.repair import csv_cells, is_parquet, json_cells, replayed_events, unreadable_row
 from lakeward.adapters.spark.frames.event_frame import (
     AHEAD,
@@ -143,6 +144,9 @@ class FilesSource:
     """Tables in which earlier batches had rows over several lines, inserts that may be halves of key changes, some
     messages that Arrow cannot decode, or no message that it can decode."""
     frame_cache: FrameCache = field(default_factory=FrameCache)
+    reads_ahead: bool = False
+    """Whether the files of later batches are there already, so that those of the next one can be read ahead."""
+    ahead_reader: AheadReader = field(default_factory=AheadReader)
 
     @property
     def lateness(self) -> Lateness:
@@ -154,6 +158,10 @@ class FilesSource:
     def sequences(self) -> Sequences:
         """The kind of sequences: positions in an order that a column or the messages give."""
         return Sequences.PLACES
+
+    @property
+    def _limits(self) -> Limits:
+        return Limits(self.options.max_files, self.options.max_bytes)
 
     def order_by(self, dimension: Dimension) -> str | None:
         """Return what orders the rows of a table, in a form that shows whether it changed.
@@ -189,7 +197,7 @@ class FilesSource:
 
     def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         """Select the next files; raises ConfigError as `check` does."""
-        limits, options = Limits(self.options.max_files, self.options.max_bytes), self._options(dimension)
+        limits, options = self._limits, self._options(dimension)
         self.check(dimension, object_history)
         if dimension.snapshots is None:
             has_sink = options.is_messages and options.names is None
@@ -254,7 +262,7 @@ class FilesSource:
         are_many = is_usual and sum(item.size for item in objects) >= self.many_bytes
         table = replace(table, dimension=with_schema(table, files), are_many=are_many)
         check_mapping(table.options, table.dimension)
-        rows = lift_places(self._frame(table, files, lines), selection.restarts)
+        rows = lift_places(self._frame(table, files, selection, lines), selection.restarts)
         frame, close = self.frame_cache.cache(rows, dimension, objects)
         try:
             limit = believed(self.now())
@@ -276,13 +284,18 @@ class FilesSource:
         facts = replace(batch.facts, believed=limit, others=others, key_halves=halves, header=header)
         return replace(batch, facts=replace(facts, cautions=_cautions(table, dimension, facts, groups)))
 
-    def _frame(self, table: TableFiles, files: Sequence[File], lines: SmallLines) -> Frame:
+    def _frame(
+        self, table: TableFiles, files: Sequence[File], selection: ObjectSelection, lines: SmallLines
+    ) -> Frame:
         """Return the events of files: read in this process where the batch is small, else by Spark."""
         read_files = partial(read_here, table, files, self.small_batch)
-        read_locally = partial(self._read_lines, table, files, lines) if is_of_lines(files) else read_files
+        read_lines = partial(self._read_lines, table, files, selection, lines)
+        read_locally = read_lines if is_of_lines(files) else read_files
         return read_frame(table.dimension.name, self.spark, read_locally, partial(self._in_spark, table, files))
 
-    def _read_lines(self, table: TableFiles, files: Sequence[File], lines: SmallLines) -> pa.Table:
+    def _read_lines(
+        self, table: TableFiles, files: Sequence[File], selection: ObjectSelection, lines: SmallLines
+    ) -> pa.Table:
         """Return the events of lines that this process reads; raises SparkNeeded if Spark must read them."""
         try:
             return lines.read(table, files)
@@ -292,9 +305,18 @@ class FilesSource:
                 raise
             reason = str(needed)
         try:
-            return with_flags(table, read_columns(table, files))
+            batch = MessageBatch.of(table, files)
+            return with_flags(table, self.ahead_reader.read(batch, self._next_batch(batch, selection)))
         except SparkNeeded as needed:
             raise SparkNeeded(f"{reason}, and {needed}") from needed
+
+    def _next_batch(self, batch: MessageBatch, selection: ObjectSelection) -> MessageBatch | None:
+        """Return the batch to read ahead: the one that follows if nothing else is found, unless it is small."""
+        following = selection.following(self._limits) if self.reads_ahead else ()
+        if sum(item.size for item in following) <= self.small_batch * BYTES_OF_A_ROW:
+            return None
+        files = tuple(File(item, batch.table.format_of(item.name)) for item in following)
+        return replace(batch, files=files)
 
     def _in_spark(self, table: TableFiles, files: Sequence[File]) -> DataFrame:
         if self.copies is None:

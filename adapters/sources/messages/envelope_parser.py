@@ -45,7 +45,8 @@ ENVELOPE_PARTS: Final = ("before", "after", "source", "op", "transaction", "ts_m
 
 _NEEDED_PARTS: Final = ("before", "after", "source", "op")
 
-_LEAST_BLOCK: Final = 1024 * 1024
+_BLOCK_BYTES: Final = 1024 * 1024
+"""How much text Arrow parses at once: more does not fit the caches of a core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +130,8 @@ def parse_objects(texts: pa.Array, schema: pa.Schema) -> ParsedObjects | None:
         return ParsedObjects(pa.nulls(len(texts), pa.struct(schema)), is_object)
     lists = pa.ListArray.from_arrays(pa.array([0, len(objects)], pa.int32()), objects)
     data = pc.binary_join(lists, "\n")[0].as_buffer()
-    options = arrow_json.ReadOptions(use_threads=False, block_size=max(data.size + 1, _LEAST_BLOCK))
+    longest = pc.max(pc.binary_length(objects)).as_py()
+    options = arrow_json.ReadOptions(use_threads=False, block_size=max(longest + 1, _BLOCK_BYTES))
     parsing = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
     found = arrow_json.read_json(pa.BufferReader(data), options, parsing)
     if found.num_rows != len(objects):

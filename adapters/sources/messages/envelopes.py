@@ -17,7 +17,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lakeward.adapters.sources.messages.decoded import TINY
 from lakeward.adapters.sources.messages.envelope_parser import (
     BLOCK_TYPE,
     ENVELOPE_PARTS,
@@ -30,6 +29,7 @@ from lakeward.adapters.sources.messages.envelope_parser import (
     parse_objects,
     sampled_message,
 )
+from lakeward.adapters.sources.messages.exact_numbers import ExactNumbers, decimal_texts
 from lakeward.adapters.sources.messages.json.wire_format import UNITS, Wire
 from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.core.schema import Column
@@ -67,10 +67,6 @@ _SHOWN: Final = 8
 """How many messages of a part are sampled for the types of its cells."""
 
 _MOST_MILLIS: Final = 2**52
-_TINY_FLOAT: Final = "[1-9][0-9.]*[eE]-[0-9]{2}|[.]0{37}"
-"""Matches a text with a number so close to 0 that a float may be 0."""
-
-_EXPONENT: Final = "[0-9][eE][+-]?[0-9]"
 
 _COLON_FIRST: Final = r'[:,{\s]":'
 """Matches a message with a text or a name that begins with a colon."""
@@ -257,11 +253,11 @@ class Envelopes:
         leaves = pc.is_in(op, value_set=pa.array(["c", "r", "u"]))
         has_after = images["after"].is_valid()
         is_change = pc.or_(pc.and_(leaves, has_after), pc.and_(pc.equal(op, "d"), pc.invert(has_after)))
-        found = pc.and_(is_own, is_change)
+        found, numbers = pc.and_(is_own, is_change), ExactNumbers(bodies)
         images = {name: image for name, image in images.items() if image.null_count < len(image)}
         for image in images.values():
             for name in self.columns:
-                found = pc.and_(found, self._is_certain(field_of(image, name), bodies))
+                found = pc.and_(found, self._is_certain(field_of(image, name), numbers))
         return pc.fill_null(pc.and_(found, self._has_columns(messages, bodies, images)), False)
 
     def _has_columns(
@@ -288,23 +284,11 @@ class Envelopes:
         is_found = pc.equal(_nulls_written(bodies, name), expected)
         return pc.or_(pc.equal(expected, 0), pc.and_(is_found, name not in _NAMES))
 
-    def _is_certain(self, cells: pa.Array, bodies: pa.Array) -> pa.Array:
+    def _is_certain(self, cells: pa.Array, numbers: ExactNumbers) -> pa.Array | pa.Scalar:
         """Return which cells were logged, and have exactly the number in the message."""
         if pa.types.is_string(cells.type):
             return pc.invert(pc.is_in(cells, value_set=pa.array(self.placeholders, pa.string())))
-        if pa.types.is_decimal(cells.type):
-            is_short = pc.invert(pc.match_substring(_text(cells), "E"))
-            has_exponent = pc.match_substring_regex(bodies, _EXPONENT)
-            return pc.fill_null(pc.and_(is_short, pc.invert(has_exponent)), True)
-        if not pa.types.is_floating(cells.type):
-            return pa.scalar(True)
-        is_finite = pc.fill_null(pc.is_finite(cells), True)
-        is_zero = pc.fill_null(pc.equal(cells, 0), False)
-        if not pc.any(is_zero).as_py():
-            return is_finite
-        pattern = TINY if pa.types.is_float64(cells.type) else _TINY_FLOAT
-        is_tiny = pc.fill_null(pc.match_substring_regex(bodies, pattern), False)
-        return pc.and_(is_finite, pc.invert(pc.and_(is_zero, is_tiny)))
+        return numbers.are_exact(cells)
 
 
 def native_type(column: Column, wire: Wire) -> pa.DataType | None:
@@ -362,11 +346,9 @@ class _Records:
 
 
 def _text(values: pa.Array) -> pa.Array:
-    """Return values as texts; the decimal 0 is written without the exponent that Arrow would write."""
-    texts = values if pa.types.is_string(values.type) else values.cast(pa.string())
-    if not pa.types.is_decimal(values.type):
-        return texts
-    return pc.if_else(pc.equal(values, pa.scalar(0, values.type)), "0", texts)
+    if pa.types.is_decimal(values.type):
+        return decimal_texts(values)
+    return values if pa.types.is_string(values.type) else values.cast(pa.string())
 
 
 def _all_of(first: pa.Array, *others: pa.Array) -> pa.Array:

@@ -42,10 +42,15 @@ def test_batch_by_batch_each_object_is_selected_once_in_order(
     random.shuffle(listed)
     known: list[SourceObject] = []
     selected: list[int] = []
-    while batch := select(listed, applied(*known), Limits(files, size)).objects:
-        known += batch
-        selected += [item.order for item in batch]
+    following: list[SourceObject] = []
+    limits = Limits(files, size)
+    while (selection := select(listed, applied(*known), limits)).objects:
+        assert not known or [*selection.objects] == following
+        following = [*selection.following(limits)]
+        known += selection.objects
+        selected += orders(selection)
     assert selected == sorted(numbers)
+    assert following == []
 
 
 def test_an_unseen_object_at_or_below_the_object_watermark_is_an_alarm() -> None:

@@ -20,7 +20,7 @@ from lakeward.adapters.sources.files.local.json_lines import SmallLines, with_fl
 from lakeward.adapters.sources.files.local.message_columns import reader
 from lakeward.adapters.sources.files.local.message_columns.cells import typed
 from lakeward.adapters.sources.files.local.message_columns.log_positions import places_and_logs
-from lakeward.adapters.sources.files.local.message_columns.reader import read_columns
+from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
 from lakeward.adapters.sources.files.local.messages.log_positions import place_and_log
 from lakeward.adapters.sources.files.local.values.typed_values import reader_of
 from lakeward.adapters.sources.files.table_files import TableFiles
@@ -57,7 +57,7 @@ class Feed:
         return SmallLines(10**6).read(self.table, files)
 
     def in_columns(self, files: Sequence[File]) -> pa.Table:
-        return with_flags(self.table, read_columns(self.table, files))
+        return with_flags(self.table, MessageBatch.of(self.table, files).read())
 
 
 PLACES: Final[Mapping[str, Sequence[Mapping[str, str]]]] = {

@@ -40,6 +40,7 @@ from lakeward.adapters.sources.messages.envelopes import (
     cell_of_key,
     field_column,
 )
+from lakeward.adapters.sources.rows.read_spec import Reading
 from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL, LOG, SKIPPED
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded, arrow_type
 from lakeward.adapters.spark.frames.local_source_rows import NAMES, FilePlace, old_keys
@@ -82,15 +83,16 @@ def why_not_events(table: TableFiles) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class MessageEvents:
-    """Converts decoded messages (`Envelopes.decode`) of one file to events."""
+    """Converts decoded messages (`Envelopes.decode`) of one file to events; `reading` is that of the table."""
 
     table: TableFiles
+    reading: Reading
     rows: EnvelopeRows
     place: FilePlace
 
     def of(self, decoded: pa.RecordBatch) -> pa.Table:
         """Return the events of messages; raises SparkNeeded if a row of them would go into quarantine."""
-        reading, is_blank = self.table.reading, decoded.column(HAS_NO_VALUE)
+        reading, is_blank = self.reading, decoded.column(HAS_NO_VALUE)
         operation = pc.take(_WORDS, pc.index_in(decoded.column(OP), _LETTERS))
         cells = self._cells(decoded, operation)
         self._refuse_null_keys(cells, is_blank)
@@ -151,7 +153,7 @@ class MessageEvents:
 
     def _cells_before(self, decoded: pa.RecordBatch, operation: pa.Array) -> Mapping[str, pa.Array]:
         is_update, cells = pc.equal(operation, Operation.UPDATE.value), {}
-        for place, column in enumerate(self.table.reading.before_columns):
+        for place, column in enumerate(self.reading.before_columns):
             before = self._before(decoded, column.name)
             of_updates = pc.if_else(is_update, before, pa.scalar(None, before.type))
             cells[before_column(place)] = self._typed(of_updates, column)
@@ -160,7 +162,7 @@ class MessageEvents:
     def _typed(self, cells: pa.Array, column: Column) -> pa.Array:
         if self.rows.envelopes.columns[column.name] is not None:
             return cells
-        return typed(cells, column, self.table.reading.written.get(column.name, PLAIN))
+        return typed(cells, column, self.reading.written.get(column.name, PLAIN))
 
     def _before(self, decoded: pa.RecordBatch, name: str) -> pa.Array:
         return decoded.column(cell_before(self.rows.envelopes.before.index(name)))

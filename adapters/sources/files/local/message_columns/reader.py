@@ -11,7 +11,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -25,6 +25,7 @@ from lakeward.adapters.sources.files.local.message_columns.events import Message
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.messages.envelopes import IS_DECODED
 from lakeward.adapters.sources.rows.local_files import is_packed_otherwise
+from lakeward.adapters.sources.rows.read_spec import Reading
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_source_rows import FilePlace
 from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
@@ -39,29 +40,46 @@ _MOST_FAILURES: Final = 8
 """How often a part may be halved: its messages may be decoded apart, but one of another form ends the attempt."""
 
 
-def read_columns(table: TableFiles, files: Sequence[File]) -> pa.Table:
-    """Return the events of files of messages; raises SparkNeeded if Spark must read them.
+@dataclass(frozen=True, slots=True)
+class MessageBatch:
+    """The files of a batch of messages, and how they are read: equal ones have the same events."""
 
-    `table` has the columns that the files have.
-    """
-    rows = _rows_of(table, files)
-    remaining_bytes, events = MOST_BYTES, list[pa.Table]()
-    reading = deque[Future[pa.Table]]()
-    with ThreadPoolExecutor(pa.cpu_count()) as pool:
-        for rank, file in enumerate(files):
-            place = FilePlace(file.item.order, rank, is_load=table.is_snapshot, has_op=table.has_op)
-            part_reader = _PartReader(rows, MessageEvents(table, rows, place))
-            for part in _parts(table, file):
-                remaining_bytes -= len(part.data)
-                if remaining_bytes < 0:
-                    raise SparkNeeded(f"the files of the batch have more than {format_count(MOST_BYTES, 'byte')}")
-                reading.append(pool.submit(part_reader.read, part))
-                if len(reading) > _PARTS_A_CORE * pa.cpu_count():
-                    events.append(reading.popleft().result())
-        events += [part.result() for part in reading]
-    if not events:
-        raise SparkNeeded("its files have no lines")
-    return pa.concat_tables(events).combine_chunks()
+    table: TableFiles = field(compare=False)
+    files: tuple[File, ...]
+    reading: Reading
+    rows: EnvelopeRows
+
+    @classmethod
+    def of(cls, table: TableFiles, files: Sequence[File]) -> MessageBatch:
+        """Return the batch of files; raises SparkNeeded if Spark must read them.
+
+        `table` has the columns that the files have.
+        """
+        return cls(table, tuple(files), table.reading, _rows_of(table, files))
+
+    def read(self) -> pa.Table:
+        """Return the events of the files; raises SparkNeeded if Spark must read them."""
+        remaining_bytes, events = MOST_BYTES, list[pa.Table]()
+        pending = deque[Future[pa.Table]]()
+        with ThreadPoolExecutor(pa.cpu_count()) as pool:
+            for rank, file in enumerate(self.files):
+                part_reader = self._part_reader(rank, file)
+                for part in _parts(self.table, file):
+                    remaining_bytes -= len(part.data)
+                    if remaining_bytes < 0:
+                        most = format_count(MOST_BYTES, "byte")
+                        raise SparkNeeded(f"the files of the batch have more than {most}")
+                    pending.append(pool.submit(part_reader.read, part))
+                    if len(pending) > _PARTS_A_CORE * pa.cpu_count():
+                        events.append(pending.popleft().result())
+            events += [part.result() for part in pending]
+        if not events:
+            raise SparkNeeded("its files have no lines")
+        return pa.concat_tables(events).combine_chunks()
+
+    def _part_reader(self, rank: int, file: File) -> _PartReader:
+        place = FilePlace(file.item.order, rank, is_load=self.table.is_snapshot, has_op=self.table.has_op)
+        return _PartReader(self.rows, MessageEvents(self.table, self.reading, self.rows, place))
 
 
 def _rows_of(table: TableFiles, files: Sequence[File]) -> EnvelopeRows:

@@ -1,0 +1,153 @@
+"""Batches of messages that are read ahead: their events are those of batches that are read when they are due."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from fed import rows_of
+from plain_sources import source_of
+
+from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
+from lakeward.adapters.sources.files.source import FilesSource
+from lakeward.core.dimension import ORDERED, Dimension, TableName
+from lakeward.core.events import Sequences
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.ledger.selection import ObjectHistory
+from lakeward.core.schema import Column, Schema, parse_type
+
+SETTINGS: Final = {"format": "debezium", "max_files": 2}
+ITEM: Final = Dimension(
+    name=TableName("shop", "item"),
+    schema=Schema((Column("id", parse_type("bigint")), Column("note", parse_type("string")))),
+    key=("id",),
+    lateness=ORDERED,
+    sequences=Sequences.PLACES,
+)
+HERE: Final = "MainThread"
+ROWS: Final = 20
+
+
+@pytest.fixture
+def readers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The threads that read batches, and the first file of each batch."""
+    read, threads = MessageBatch.read, list[str]()
+
+    def noted(batch: MessageBatch) -> Any:
+        thread = threading.current_thread().name
+        threads.append(f"{batch.files[0].item.name} {HERE if thread == HERE else thread.split('_')[0]}")
+        return read(batch)
+
+    monkeypatch.setattr(MessageBatch, "read", noted)
+    return threads
+
+
+def write(folder: Path, number: int, note: str = "a") -> Path:
+    """Write a file of messages, whose rows have the note."""
+    file = folder / "shop" / "item" / f"{number}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(line(100 * number + place, note) for place in range(ROWS)), "utf-8")
+    return file
+
+
+def line(key: int, note: str) -> str:
+    source = {
+        "connector": "postgresql",
+        "name": "live",
+        "db": "shop",
+        "schema": "shop",
+        "table": "item",
+        "lsn": key,
+    }
+    return json.dumps({"before": None, "after": {"id": key, "note": note}, "source": source, "op": "c"}) + "\n"
+
+
+def source(folder: Path, *, reads_ahead: bool = True) -> FilesSource:
+    return replace(source_of(folder, SETTINGS, small_batch=1), reads_ahead=reads_ahead)
+
+
+def next_batch(
+    files: FilesSource, applied: dict[str, SourceObject], dimension: Dimension = ITEM
+) -> Sequence[Mapping[str, Any]]:
+    """Read the next batch, and return its rows."""
+    batch = files.read(dimension, files.select_objects(dimension, ObjectHistory(applied=applied)), 1)
+    applied |= {read.object.name: read.object for read in batch.facts.objects}
+    return rows_of(batch.frame)
+
+
+def test_the_next_batch_is_read_ahead_and_has_the_same_events(tmp_path: Path, readers: list[str]) -> None:
+    for number in range(1, 6):
+        write(tmp_path, number)
+    ahead, due = dict[str, SourceObject](), dict[str, SourceObject]()
+    files, others = source(tmp_path), source(tmp_path, reads_ahead=False)
+    batches = [next_batch(files, ahead) for _ in range(3)]
+    assert readers == [f"1.json {HERE}", "3.json read-ahead", "5.json read-ahead"]
+    assert batches == [next_batch(others, due) for _ in range(3)]
+    assert all(batches)
+    assert ahead == due
+
+
+def test_a_file_that_was_written_again_is_read_again(tmp_path: Path, readers: list[str]) -> None:
+    for number in range(1, 4):
+        write(tmp_path, number)
+    files, applied = source(tmp_path), dict[str, SourceObject]()
+    next_batch(files, applied)
+    wait_for(files)
+    write(tmp_path, 3, note="b")
+    assert {row["note"] for row in next_batch(files, applied)} == {"b"}
+    assert readers == [f"1.json {HERE}", "3.json read-ahead", f"3.json {HERE}"]
+
+
+def test_what_could_not_be_read_ahead_is_read_when_it_is_due(tmp_path: Path, readers: list[str]) -> None:
+    for number in range(1, 4):
+        write(tmp_path, number)
+    files, applied = source(tmp_path), dict[str, SourceObject]()
+    third = tmp_path / "shop" / "item" / "3.json"
+    content, modified = third.read_bytes(), third.stat().st_mtime_ns
+    replace_content(third, b"x" * len(content), modified)
+    next_batch(files, applied)
+    wait_for(files)
+    replace_content(third, content, modified)
+    assert len(next_batch(files, applied)) == ROWS
+    assert readers == [f"1.json {HERE}", "3.json read-ahead", f"3.json {HERE}"]
+
+
+def replace_content(file: Path, content: bytes, modified: int) -> None:
+    file.write_bytes(content)
+    os.utime(file, ns=(modified, modified))
+
+
+def test_one_table_at_a_time_is_read_ahead(tmp_path: Path, readers: list[str]) -> None:
+    other, applied = replace(ITEM, name=TableName("shop", "part")), dict[str, SourceObject]()
+    for number in range(1, 4):
+        write(tmp_path, number)
+    (tmp_path / "shop" / "part").mkdir()
+    for file in (tmp_path / "shop" / "item").iterdir():
+        text = file.read_text("utf-8").replace('"item"', '"part"')
+        (tmp_path / "shop" / "part" / file.name).write_text(text, "utf-8")
+    files = source(tmp_path)
+    for dimension, known in ((ITEM, applied), (other, {}), (ITEM, applied)):
+        assert next_batch(files, known, dimension)
+    assert sorted(readers) == [f"1.json {HERE}", f"1.json {HERE}", "3.json read-ahead"]
+
+
+def test_a_small_batch_is_not_read_ahead(tmp_path: Path, readers: list[str]) -> None:
+    for number in range(1, 4):
+        write(tmp_path, number)
+    files = replace(source(tmp_path), small_batch=10)
+    assert len(next_batch(files, {})) == 2 * ROWS
+    assert files.ahead_reader.ahead is None
+    assert readers == [f"1.json {HERE}"]
+
+
+def wait_for(files: FilesSource) -> None:
+    """Wait until what is read ahead has been read."""
+    ahead = files.ahead_reader.ahead
+    assert ahead is not None
+    ahead[1].exception()
