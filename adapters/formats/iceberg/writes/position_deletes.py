@@ -72,10 +72,10 @@ def runs(rows: DataFrame) -> DataFrame:
 
 def positions_in(places: pa.Table) -> Mapping[str, BitMap64]:
     """Return the positions by data file, given as a row for each position."""
-    positions_by_file: dict[str, BitMap64] = {}
-    for path, position in zip(places[FILE].to_pylist(), places[POS].to_pylist(), strict=True):
-        positions_by_file.setdefault(path, BitMap64()).add(position)
-    return positions_by_file
+    by_path = places.select([FILE, POS]).group_by(FILE, use_threads=False).aggregate([(POS, "list")])
+    lists = by_path[f"{POS}_list"].combine_chunks()
+    numbers = (lists.slice(row, 1).flatten().to_numpy() for row in range(len(lists)))
+    return {path: _bitmap(some) for path, some in zip(by_path[FILE].to_pylist(), numbers, strict=True)}
 
 
 def by_file(runs_by_file: pa.Table) -> Iterator[tuple[str, BitMap64]]:
@@ -85,8 +85,11 @@ def by_file(runs_by_file: pa.Table) -> Iterator[tuple[str, BitMap64]]:
             listed = batch.column(1).slice(row, 1).flatten()
             first, length = (listed.field(name).to_numpy() for name in ("first", "length"))
             ends = np.cumsum(length)
-            positions = np.repeat(first - ends + length, length) + np.arange(ends[-1])
-            yield path, BitMap64(array("Q", np.sort(positions).astype(np.uint64).tobytes()))
+            yield path, _bitmap(np.repeat(first - ends + length, length) + np.arange(ends[-1]))
+
+
+def _bitmap(positions: np.ndarray[Any, Any]) -> BitMap64:
+    return BitMap64(array("Q", np.sort(positions).astype(np.uint64).tobytes()))
 
 
 def deletions(
