@@ -32,7 +32,10 @@ from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.core.text.numbers import format_count
 
 MOST_BYTES: Final = 256 * 1024**2
-"""The most bytes of the files of a batch, unpacked. Memory holds some parts, and all events: a third of that."""
+"""The most bytes of the files of a batch, unpacked. Memory holds some parts, and all events: a third of that.
+
+It may hold the events of another batch as well, which are read ahead.
+"""
 
 _BYTES_OF_A_PART: Final = 4 * 1024**2
 _PARTS_A_CORE: Final = 2
@@ -98,10 +101,16 @@ def _rows_of(table: TableFiles, files: Sequence[File]) -> EnvelopeRows:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a file: its bytes, without the line feed at the end, and the number of its first line."""
+    """A part of a file: its lines as bytes, and the number of the first line."""
 
     data: bytes
     first: int
+
+    def lines(self) -> pa.Array:
+        """Return the lines; the bytes are not copied."""
+        end = len(self.data) - self.data.endswith(b"\n")
+        buffers = (None, pa.py_buffer(np.array([0, end], np.int32)), pa.py_buffer(self.data))
+        return pc.split_pattern(pa.Array.from_buffers(pa.string(), 1, buffers), "\n").flatten()
 
 
 def _parts(table: TableFiles, file: File) -> Iterator[_Part]:
@@ -110,7 +119,7 @@ def _parts(table: TableFiles, file: File) -> Iterator[_Part]:
     try:
         with open_unpacked(table, file.item.name) as opened:
             while data := opened.read(_BYTES_OF_A_PART) + opened.readline():
-                yield _Part(data.removesuffix(b"\n"), first)
+                yield _Part(data, first)
                 first += data.count(b"\n")
     except (OSError, EOFError, zlib.error) as error:
         raise SparkNeeded(f"{file.item.name} cannot be read to its end") from error
@@ -124,7 +133,7 @@ class _PartReader:
     def read(self, part: _Part) -> pa.Table:
         """Return the events of a part; raises SparkNeeded for messages of another form."""
         try:
-            lines = pc.split_pattern(pa.array([part.data], pa.string()), "\n").flatten()
+            lines = part.lines()
             numbers = pa.array(np.arange(part.first, part.first + len(lines)), pa.int64())
             columns = {VALUE: lines, NAME: pa.nulls(len(lines), pa.string()), LINE: numbers}
             decoded = self.rows.envelopes.decode(pa.RecordBatch.from_pydict(columns), _MOST_FAILURES)
