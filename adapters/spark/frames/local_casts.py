@@ -32,6 +32,11 @@ def arrow_type(type_: Type) -> pa.DataType:
     return to_arrow_type(to_spark(type_))
 
 
+def compares_alike(type_: Type) -> bool:
+    """Return whether Arrow finds values of a type equal, and writes them as texts, exactly as Spark does."""
+    return not (type_.is_floating or type_.is_nested or type_.name == "binary")
+
+
 def why_spark(item: Column, text_format: TextFormat) -> str | None:
     """Return why only Spark can read the texts of a column; None if they can be read here."""
     if item.type.is_nested:

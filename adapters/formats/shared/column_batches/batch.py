@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from lakeward.adapters.formats.shared.resolution.strategies.whole_rows import whole_rows_suffice
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
-from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded, compares_alike
 from lakeward.adapters.spark.sql import names
 from lakeward.core.events import UNORDERED
 from lakeward.core.merge.facts import PARTIAL
@@ -40,7 +40,7 @@ def _reasons(plan: MergePlan) -> Iterator[tuple[object, str]]:
     yield plan.appends, "the table has no key"
     yield dimension.keeps_ended, "the table keeps ended rows"
     yield dimension.unique_sequences, "each change has a sequence of its own, which is compared with known ones"
-    yield any(type_.is_floating or type_.is_nested or type_.name == "binary" for type_ in key_types), _ODD_KEY
+    yield not all(map(compares_alike, key_types)), _ODD_KEY
     yield not facts.operations, "it has no event"
     yield facts.rejects, "some of its rows go into quarantine"
     yield facts.has_loads or plan.replaces, "it has rows of a full load"

@@ -42,7 +42,7 @@ from lakeward.adapters.sources.messages.envelopes import (
 )
 from lakeward.adapters.sources.rows.read_spec import Reading
 from lakeward.adapters.spark.frames.event_frame import DATABASE, INITIAL, LOG, SKIPPED
-from lakeward.adapters.spark.frames.local_casts import SparkNeeded, arrow_type
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded, arrow_type, compares_alike
 from lakeward.adapters.spark.frames.local_source_rows import NAMES, FilePlace, old_keys
 from lakeward.adapters.spark.frames.source_rows import (
     ARRIVAL_BITS,
@@ -71,6 +71,8 @@ def why_not_events(table: TableFiles) -> str | None:
     reading, dimension = table.reading, table.dimension
     if dimension.keeps_ended or not dimension.key:
         return "the table keeps ended rows or has no key, so that Spark resolves its batches"
+    if not all(compares_alike(column.type) for column in dimension.schema if column.name in dimension.key):
+        return "its key has floating numbers, bytes or nested values, so that Spark resolves its batches"
     if reading.dimension.match is Match.IMAGE or reading.goes_by_time or not table.has_op:
         return "rows are matched by image, or ordered by time"
     if reading.transaction != TRANSACTION_TEXT or any(
