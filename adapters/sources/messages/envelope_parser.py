@@ -147,6 +147,7 @@ def parse_objects(texts: pa.Array, schema: pa.Schema) -> ParsedObjects | None:
 
 def field_of(of: pa.StructArray, name: str) -> pa.Array:
     """Return a field of structs; NULL if the struct is NULL, or if no struct has the field."""
-    if not pa.types.is_struct(of.type) or of.type.get_field_index(name) < 0:
+    index = of.type.get_field_index(name) if pa.types.is_struct(of.type) else -1
+    if index < 0:
         return pa.nulls(len(of), pa.int64() if name in _NUMBER_FIELDS else pa.string())
-    return pc.struct_field(of, name)
+    return pc.struct_field(of, index)  # Arrow reads a name that begins with a dot as a path

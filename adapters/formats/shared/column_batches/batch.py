@@ -41,6 +41,7 @@ def _reasons(plan: MergePlan) -> Iterator[tuple[object, str]]:
     yield dimension.keeps_ended, "the table keeps ended rows"
     yield dimension.unique_sequences, "each change has a sequence of its own, which is compared with known ones"
     yield not all(map(compares_alike, key_types)), _ODD_KEY
+    yield any(name.startswith(".") for name in dimension.key), _PATH
     yield not facts.operations, "it has no event"
     yield facts.rejects, "some of its rows go into quarantine"
     yield facts.has_loads or plan.replaces, "it has rows of a full load"
@@ -55,6 +56,7 @@ def _reasons(plan: MergePlan) -> Iterator[tuple[object, str]]:
 
 
 _ODD_KEY: Final = "its key has floating numbers, bytes or nested values"
+_PATH: Final = "the name of a key column begins with a dot, so that Arrow reads it as a path"
 
 
 @dataclass(frozen=True, slots=True)

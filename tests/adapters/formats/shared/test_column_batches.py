@@ -378,11 +378,13 @@ OF_FACTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "no event": ("no event", {"operations": {}}),
     "rows of a full load": ("full load", {"least": Position(1, LOAD_SEQUENCE, 9, 1)}),
 }
+DOTTED = Schema((Column(".id", Type("bigint")), *usual_schema()))
 OF_TABLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "soft deletes": ("ended rows", {"deletes": Deletes.SOFT}),
     "unique sequences": ("sequence of its own", {"sequences": Sequences.UNIQUE}),
     "a floating key": ("floating", {"schema": usual_schema("double")}),
     "a key of bytes": ("bytes", {"schema": usual_schema("binary")}),
+    "a key whose name is a path": ("a path", {"schema": DOTTED, "key": (".id", "id")}),
 }
 
 

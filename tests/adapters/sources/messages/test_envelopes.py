@@ -67,6 +67,13 @@ def test_an_insert_is_decoded_whole() -> None:
     assert (row[MICROS], row[COMMIT], row[HAS_KEY]) == (1_700_000_000_000_000, "5", False)
 
 
+def test_a_column_is_found_by_its_whole_name() -> None:
+    """Arrow reads a name that begins with a dot as a path: `.note` would be the column `note`."""
+    dotted = replace(ITEM, columns={**ITEM.columns, ".note": None})
+    (row,) = decoded(dotted, written({**ROW, ".note": "b"}))
+    assert (row[IS_DECODED], row[cell_after(1)], row[cell_after(4)]) == (True, "a", "b")
+
+
 def test_a_delete_has_the_key_of_its_image_and_of_its_message() -> None:
     deleted = written(None, "d", before={**ROW, "note": None, "seen": None})
     (row,) = decoded(RECORDS, record(deleted))
