@@ -51,21 +51,29 @@ class Parsing(Naive):
 
     def load(self, files: Sequence[Path]) -> float:
         """Make the table, empty, and merge what is there first."""
+        self.create_empty()
+        return self.apply(files)
+
+    def create_empty(self) -> None:
+        """Make the table without rows."""
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.name.rpartition('.')[0]}")
         columns = ", ".join(f"{name} {type_}" for name, type_ in TYPES.items())
         self.spark.sql(f"CREATE TABLE {self.name} ({columns}) USING iceberg")
-        return self.apply(files)
 
     def changes(self, file: Path) -> DataFrame:
         """Return the events of a file."""
         lines = self.spark.read.text(f"file://{file}")
-        messages = lines.select(F.from_json("value", f"struct<{_ENVELOPE}>").alias("message")).select("message.*")
-        row = F.coalesce("after", "before")
-        return messages.select(
-            F.when(F.col("op") == "d", "D").otherwise("U").alias(OP),
-            F.col("source.lsn").alias(TIME),
-            *(row[name].cast(type_).alias(name) for name, type_ in TYPES.items()),
-        )
+        return events_of(lines.select(F.from_json("value", f"struct<{_ENVELOPE}>").alias("message")))
+
+
+def events_of(messages: DataFrame) -> DataFrame:
+    """Return the events of parsed envelopes, which are in the column `message`."""
+    row = F.coalesce("message.after", "message.before")
+    return messages.select(
+        F.when(F.col("message.op") == "d", "D").otherwise("U").alias(OP),
+        F.col("message.source.lsn").alias(TIME),
+        *(row[name].cast(type_).alias(name) for name, type_ in TYPES.items()),
+    )
 
 
 def start(folder: Path) -> Parsing:

@@ -1,6 +1,6 @@
 """`make bench`: lakeward against the naive job, as ratios; fails where a target is missed.
 
-python benchmarks/run.py [--phase 1,2,…,17] [--quick] [--json] [--folder FOLDER]
+python benchmarks/run.py [--phase 1,2,…,18] [--quick] [--json] [--folder FOLDER]
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from avro_topic import avro_messages
 from backlog import ticketing
 from formats import formats
 from histories import histories
@@ -50,6 +51,7 @@ ALL = {
     15: messages,
     16: followed_topic,
     17: ticketing,
+    18: avro_messages,
 }
 
 
