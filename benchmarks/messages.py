@@ -35,7 +35,7 @@ _BEGINS: Final = 1_767_225_600_000
 _FILES: Final = 8
 _GONE: Final = 0.02
 _OF_TABLE: Final = 'lateness = "24h"'
-_SETTINGS: Final = """
+SETTINGS: Final = """
 [pipeline]
 name = "benchmark"
 [source]
@@ -51,21 +51,29 @@ class Parsing(Naive):
 
     def load(self, files: Sequence[Path]) -> float:
         """Make the table, empty, and merge what is there first."""
+        self.create_empty()
+        return self.apply(files)
+
+    def create_empty(self) -> None:
+        """Make the table without rows."""
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {self.name.rpartition('.')[0]}")
         columns = ", ".join(f"{name} {type_}" for name, type_ in TYPES.items())
         self.spark.sql(f"CREATE TABLE {self.name} ({columns}) USING iceberg")
-        return self.apply(files)
 
     def changes(self, file: Path) -> DataFrame:
         """Return the events of a file."""
         lines = self.spark.read.text(f"file://{file}")
-        messages = lines.select(F.from_json("value", f"struct<{_ENVELOPE}>").alias("message")).select("message.*")
-        row = F.coalesce("after", "before")
-        return messages.select(
-            F.when(F.col("op") == "d", "D").otherwise("U").alias(OP),
-            F.col("source.lsn").alias(TIME),
-            *(row[name].cast(type_).alias(name) for name, type_ in TYPES.items()),
-        )
+        return events_of(lines.select(F.from_json("value", f"struct<{_ENVELOPE}>").alias("message")))
+
+
+def events_of(messages: DataFrame) -> DataFrame:
+    """Return the events of parsed envelopes, which are in the column `message`."""
+    row = F.coalesce("message.after", "message.before")
+    return messages.select(
+        F.when(F.col("message.op") == "d", "D").otherwise("U").alias(OP),
+        F.col("message.source.lsn").alias(TIME),
+        *(row[name].cast(type_).alias(name) for name, type_ in TYPES.items()),
+    )
 
 
 def start(folder: Path) -> Parsing:
@@ -76,10 +84,10 @@ def start(folder: Path) -> Parsing:
 
 def messages(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     """Changes of a tenth as many keys, in a few files: of a kind that a topic's offsets would be."""
-    feed, landing = _Messages(size.events // 10), folder / "landing" / TABLE.schema / TABLE.table
+    feed, landing = Messages(size.events // 10), folder / "landing" / TABLE.schema / TABLE.table
     landing.mkdir(parents=True)
     say(f"phase 15: {size.events:,} messages of Debezium")
-    settings = fill_settings(folder / "lakeward", _SETTINGS, HEAP, of_table=_OF_TABLE, landing=folder / "landing")
+    settings = fill_settings(folder / "lakeward", SETTINGS, HEAP, of_table=_OF_TABLE, landing=folder / "landing")
     ways = {
         "naive": Elsewhere(partial(start, folder / "naive")),
         "lakeward": Elsewhere(partial(Mirror, settings)),
@@ -105,13 +113,13 @@ def messages(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
 
 def changes(keys: int, count: int) -> Iterator[bytes]:
     """Return messages of random keys, the first of which is a row."""
-    feed = _Messages(keys)
+    feed = Messages(keys)
     ids, is_gone = feed.random.integers(0, keys, count), feed.random.random(count) < _GONE
     is_gone[0] = False
     return (feed.line(int(key), bool(gone)).encode() for key, gone in zip(ids, is_gone, strict=True))
 
 
-class _Messages:
+class Messages:
     """Messages of one topic; the same seed gives the same."""
 
     def __init__(self, keys: int) -> None:

@@ -175,18 +175,18 @@ def below(process: int) -> Iterator[int]:
     with suppress(FileNotFoundError, ProcessLookupError):
         tasks = [*Path(f"/proc/{process}/task").iterdir()]
     for task in tasks:
-        for child in map(int, _read(task / "children").split()):
+        for child in map(int, read(task / "children").split()):
             yield child
             yield from below(child)
 
 
 def _ticks(process: int) -> int:
     """Return the ticks that a process took; its name, which stands before them in brackets, may have spaces."""
-    fields = _read(Path(f"/proc/{process}/stat")).rpartition(")")[2].split()
+    fields = read(Path(f"/proc/{process}/stat")).rpartition(")")[2].split()
     return int(fields[11]) + int(fields[12]) if fields else 0
 
 
-def _read(file: Path) -> str:
+def read(file: Path) -> str:
     """Return what a file of /proc says; nothing where its process or thread has ended meanwhile."""
     with suppress(FileNotFoundError, ProcessLookupError):
         return file.read_text()

@@ -71,7 +71,11 @@ class Naive:
 
     def merge(self, file: Path) -> None:
         """Merge the newest event of each key of a file."""
-        self.changes(file).createOrReplaceTempView("changes")
+        self.merge_changes(self.changes(file))
+
+    def merge_changes(self, changes: DataFrame) -> None:
+        """Merge the newest event of each key."""
+        changes.createOrReplaceTempView("changes")
         updates = ", ".join(f"{name} = s.{name}" for name in TYPES)
         names, values = ", ".join(TYPES), ", ".join(f"s.{name}" for name in TYPES)
         newest = f"row_number() OVER (PARTITION BY {KEY} ORDER BY {TIME} DESC) = 1"

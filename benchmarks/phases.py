@@ -35,7 +35,7 @@ class Size:
     database must be so fast, to a read of it, and so many `events` in `messages`, to a job that parses and ranks
     them. A topic is followed for so many `seconds`, of which the last third may take so much longer than the second
     (`drift`). A `backlog` of so many messages in a broker, or all, must be applied so fast (`drain`), to the job of
-    `messages`.
+    `messages`. Of two numbers of `waiting` messages, the greater one may take so much more memory (`growth`).
     """
 
     changes: Mapping[int, float | None]
@@ -73,6 +73,7 @@ class Size:
     drift: float | None
     backlog: int | None
     drain: float | None
+    waiting: tuple[int, int]
 
 
 FULL: Final = Size(
@@ -111,6 +112,7 @@ FULL: Final = Size(
     drift=1.3,
     backlog=None,
     drain=3.0,
+    waiting=(1_000_000, 5_000_000),
 )
 QUICK: Final = Size(
     changes={20_000: None},
@@ -148,6 +150,7 @@ QUICK: Final = Size(
     drift=None,
     backlog=2_000,
     drain=None,
+    waiting=(2_000, 10_000),
 )
 """Too small for a verdict: shows that everything works."""
 

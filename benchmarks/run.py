@@ -1,6 +1,6 @@
 """`make bench`: lakeward against the naive job, as ratios; fails where a target is missed.
 
-python benchmarks/run.py [--phase 1,2,…,17] [--quick] [--json] [--folder FOLDER]
+python benchmarks/run.py [--phase 1,2,…,19] [--quick] [--json] [--folder FOLDER]
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from avro_topic import avro_messages
 from backlog import ticketing
 from formats import formats
 from histories import histories
 from loads import full_loads
+from memory import backlogs
 from messages import messages
 from phases import FULL, PHASES, QUICK, Measured, Say, Size, gate
 from processes import HEAP
@@ -50,6 +52,8 @@ ALL = {
     15: messages,
     16: followed_topic,
     17: ticketing,
+    18: avro_messages,
+    19: backlogs,
 }
 
 

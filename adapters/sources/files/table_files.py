@@ -15,6 +15,7 @@ from lakeward.adapters.sources.files.named_fields import fields_of, find_field
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import format_of
+from lakeward.adapters.sources.messages.connect_schema import SchemaColumn
 from lakeward.adapters.sources.messages.debezium import Debezium
 from lakeward.adapters.sources.messages.dms import DmsMessages
 from lakeward.adapters.sources.messages.json.wire_format import EPOCHS
@@ -44,7 +45,8 @@ class TableFiles:
     of other tables. If tables share a folder, `must_name` has which of `schema` and `table` a message must name.
     `earlier` returns the names in the headers of the table's CSV files. With `are_one` all files of messages have
     the schemas of all of them. With `are_many` Arrow decodes messages of the usual form, and `has_others` says that
-    there are other messages, which SQL decodes.
+    there are other messages, which SQL decodes. `described` are the columns as the schemas of all messages describe
+    them, if schemas are not read with each message.
     """
 
     spark: Callable[[], SparkSession]
@@ -61,6 +63,7 @@ class TableFiles:
     are_one: bool = False
     are_many: bool = False
     has_others: bool = False
+    described: Mapping[str, SchemaColumn] = field(default_factory=dict)
 
     def format_of(self, name: str) -> str:
         """Return the format of a file."""
@@ -135,7 +138,9 @@ class TableFiles:
             is_any_number=True,
             may_need=self._may_need(),
             transaction=TRANSACTION_TEXT if o.is_messages else f"string({names.TIME})",
-            written={} if o.format in ("csv", "parquet") else writings(o, self.dimension, self.patterns),
+            written=(
+                {} if o.format in ("csv", "parquet") else writings(o, self.dimension, self.patterns, self.described)
+            ),
         )
 
     def of_partitions(self, names: Sequence[str]) -> TableFiles:

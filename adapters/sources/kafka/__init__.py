@@ -32,14 +32,14 @@ def make_source(
     Raises SetupError for a missing library and ConfigError for settings that do not fit.
     """
     check_spark()
-    from lakeward.adapters.sources.files.source import FilesSource  # noqa: PLC0415  # Spark is imported when it is needed
-    from lakeward.adapters.sources.kafka.source import KafkaSource  # noqa: PLC0415
+    from lakeward.adapters.sources.kafka.source import KafkaSource  # noqa: PLC0415  # Spark is imported when it is needed
     from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging  # noqa: PLC0415
+    from lakeward.adapters.sources.kafka.staging.staged_files import StagedFiles  # noqa: PLC0415
 
     settings, files, tables, root = _open_settings(options, runtime, section)
     folder = _staging_folder(root)
     staged_copies = _open_copies(settings, folder, runtime)
-    source = FilesSource(
+    source = StagedFiles(
         *(files, folder, runtime.spark, options["formats"], tables),
         now=runtime.now,
         small_batch=runtime.small_batch,
