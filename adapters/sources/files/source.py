@@ -144,6 +144,8 @@ class FilesSource:
     """Tables in which earlier batches had rows over several lines, inserts that may be halves of key changes, some
     messages that Arrow cannot decode, or no message that it can decode."""
     frame_cache: FrameCache = field(default_factory=FrameCache)
+    without_schemas: Callable[[TableFiles, Sequence[File]], TableFiles | None] = lambda _table, _files: None
+    """Returns a table that reads the messages of files without the schemas in them; None if it cannot."""
     reads_ahead: bool = False
     """Whether the files of later batches are there already, so that those of the next one can be read ahead."""
     ahead_reader: AheadReader = field(default_factory=AheadReader)
@@ -300,12 +302,14 @@ class FilesSource:
         try:
             return lines.read(table, files)
         except SparkNeeded as needed:
-            has_others = table.dimension.source in self.tables_of_others
-            if not self.small_batch or has_others or table.options.format != "debezium":
+            if not self.small_batch or table.options.format != "debezium":
+                raise
+            payloads = self.without_schemas(table, files)
+            if payloads is None and table.dimension.source in self.tables_of_others:
                 raise
             reason = str(needed)
         try:
-            batch = MessageBatch.of(table, files)
+            batch = MessageBatch.of(payloads or table, files)
             return with_flags(table, self.ahead_reader.read(batch, self._next_batch(batch, selection)))
         except SparkNeeded as needed:
             raise SparkNeeded(f"{reason}, and {needed}") from needed

@@ -32,20 +32,22 @@ def make_source(
     Raises SetupError for a missing library and ConfigError for settings that do not fit.
     """
     check_spark()
+    from lakeward.adapters.sources.files.source import FilesSource  # noqa: PLC0415  # Spark is imported when it is needed
     from lakeward.adapters.sources.kafka.source import KafkaSource  # noqa: PLC0415  # Spark is imported when it is needed
     from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging  # noqa: PLC0415
-    from lakeward.adapters.sources.kafka.staging.staged_files import StagedFiles  # noqa: PLC0415
+    from lakeward.adapters.sources.kafka.staging.payloads import without_schemas  # noqa: PLC0415
 
     settings, files, tables, root = _open_settings(options, runtime, section)
     folder = _staging_folder(root)
     staged_copies = _open_copies(settings, folder, runtime)
-    source = StagedFiles(
+    source = FilesSource(
         *(files, folder, runtime.spark, options["formats"], tables),
         now=runtime.now,
         small_batch=runtime.small_batch,
         may_be_unreadable=True,
         are_one=settings.transactions is not None,
         copies=staged_copies,
+        without_schemas=without_schemas,
     )
     form = _make_landing_form(settings, options, runtime, section)
     return KafkaSource(

@@ -19,7 +19,7 @@ from registries import stub_registry
 
 from lakeward.adapters.sources.files.file_columns import File, inspect_file
 from lakeward.adapters.sources.files.local.json_lines import SmallLines, with_flags
-from lakeward.adapters.sources.files.local.message_columns.reader import read_columns
+from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.kafka.broker import Record
 from lakeward.adapters.sources.kafka.staging.message_lines import to_line
@@ -86,7 +86,7 @@ class Staged:
     def in_columns(self, files: Sequence[File]) -> pa.Table:
         described = without_schemas(self.table, files)
         assert described is not None
-        return with_flags(self.table, read_columns(described, files))
+        return with_flags(self.table, MessageBatch.of(described, files).read())
 
 
 def no_spark() -> Any:
