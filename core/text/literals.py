@@ -100,11 +100,41 @@ def text_of(value: object, type_: Type) -> str:
 
 
 def key_text(dimension: Dimension, key: Key) -> str:
-    """Return a key as a JSON list of texts, byte for byte as Spark writes it."""
+    """Return a key as a JSON list of texts, byte for byte as Spark writes it, unless it `needs_java`."""
     types = {column.name: column.type for column in dimension.schema}
-    parts = [text_of(part, types[name]) for part, name in zip(key, dimension.key, strict=True)]
-    written = json.dumps(parts, separators=(",", ":"), ensure_ascii=False)
+    parts = (key_part_text(part, types[name]) for part, name in zip(key, dimension.key, strict=True))
+    return f"[{','.join(parts)}]"
+
+
+def key_part_text(part: object, type_: Type) -> str:
+    """Return a canonical part of a key as a JSON text, as it stands in the text of the key."""
+    whole = whole_text(part) if isinstance(part, float) and type_.name == "double" else None
+    written = json.dumps(whole or text_of(part, type_), ensure_ascii=False)
     return _ESCAPED.sub(lambda match: match[0] if match[1] is None else f"\\u{match[1].upper()}", written)
+
+
+def needs_java(dimension: Dimension, key: Key) -> bool:
+    """Return True if a part of a key is a floating number whose digits differ between versions of Java."""
+    types = {column.name: column.type.name for column in dimension.schema}
+    parts = ((part, types[name]) for part, name in zip(key, dimension.key, strict=True) if isinstance(part, float))
+    return any(type_ != "double" or whole_text(part) is None for part, type_ in parts)
+
+
+def whole_text(number: float) -> str | None:
+    """Return the text that every version of Java writes for a whole number below 2**53; None for other numbers.
+
+    The source is `Double.toString` of Java: numbers from 10**7 on have an exponent. Neighbouring doubles of this
+    size are at most 1 apart, so that no shorter digits mean the same number.
+
+    >>> whole_text(5.0), whole_text(-12345600.0), whole_text(0.5)
+    ('5.0', '-1.23456E7', None)
+    """
+    if not number.is_integer() or abs(number) >= 2**53:
+        return None
+    if abs(number) < 10**7:
+        return f"{int(number)}.0"
+    sign, digits = "-" if number < 0 else "", str(abs(int(number)))
+    return f"{sign}{digits[0]}.{digits[1:].rstrip('0') or '0'}E{len(digits) - 1}"
 
 
 _ESCAPED: Final = re.compile(r"\\(?:u(....)|.)")

@@ -33,8 +33,20 @@ def arrow_type(type_: Type) -> pa.DataType:
 
 
 def compares_alike(type_: Type) -> bool:
-    """Return whether Arrow finds values of a type equal, and writes them as texts, exactly as Spark does."""
-    return not (type_.is_floating or type_.is_nested or type_.name == "binary")
+    """Return whether Arrow finds values of a type equal, and writes them, exactly as Spark does.
+
+    Doubles are compared alike as long as they are `are_whole`.
+    """
+    return not (type_.name == "float" or type_.is_nested or type_.name == "binary")
+
+
+def are_whole(doubles: pa.Array | pa.ChunkedArray) -> bool:
+    """Return whether doubles are whole numbers below 2**53 other than 0: each has one form and one text.
+
+    0 has two forms, which Spark finds equal and Arrow does not.
+    """
+    is_whole = pc.and_(pc.equal(pc.floor(doubles), doubles), pc.less(pc.abs(doubles), 2**53))
+    return bool(pc.all(pc.and_(is_whole, pc.not_equal(doubles, 0))).as_py())
 
 
 def why_spark(item: Column, text_format: TextFormat) -> str | None:

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from lakeward.adapters.formats.shared.resolution.strategies.whole_rows import whole_rows_suffice
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
-from lakeward.adapters.spark.frames.local_casts import SparkNeeded, compares_alike
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded, are_whole, compares_alike
 from lakeward.adapters.spark.sql import names
+from lakeward.core.dimension import Dimension
 from lakeward.core.events import UNORDERED
 from lakeward.core.merge.facts import PARTIAL
 from lakeward.core.plan import MergePlan
@@ -55,7 +56,7 @@ def _reasons(plan: MergePlan) -> Iterator[tuple[object, str]]:
     yield plan.recomputed, "columns are computed again from its rows"
 
 
-_ODD_KEY: Final = "its key has floating numbers, bytes or nested values"
+_ODD_KEY: Final = "its key has floats, bytes or nested values"
 _PATH: Final = "the name of a key column begins with a dot, so that Arrow reads it as a path"
 
 
@@ -75,6 +76,12 @@ class ColumnBatch:
             events = events.take(pc.sort_indices(events, sort_keys=order))
         index = pa.array(np.arange(events.num_rows), pa.int64())
         return cls(events.append_column(INDEX, index).combine_chunks())
+
+    def refuse_odd_keys(self, dimension: Dimension) -> None:
+        """Raise SparkNeeded for keys with floating numbers that only Spark compares and writes."""
+        doubles = [c.name for c in dimension.schema if c.name in dimension.key and c.type.name == "double"]
+        if not all(are_whole(self.events[name]) for name in doubles):
+            raise SparkNeeded("a key has a number that is not whole, 0, or a great one")
 
     def refuse_ties(self, key: Sequence[str]) -> None:
         """Raise SparkNeeded if two events of a key have the same place in the source's order: they may be tied."""

@@ -9,13 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.adapters.formats.shared.change_log.entries import BASE, CHANGE, DELETE, KIND, RECORD
-from lakeward.adapters.formats.shared.small_batches.batch import columns_of
-from lakeward.adapters.formats.shared.small_batches.keys import keys_in
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import Operation
+from lakeward.core.events import Operation, canonical
 from lakeward.core.plan import MergePlan
-from lakeward.core.text.literals import key_text
+from lakeward.core.schema import Type
+from lakeward.core.text.literals import key_part_text
 
 _PLAIN_TYPES: Final = ("int", "bigint")
 _PLACE: Final = (names.SEQUENCE, names.OBJECT, names.ROW)
@@ -49,10 +48,15 @@ def _entries(plan: MergePlan, rows: pa.Table, kinds: Any, columns: Sequence[str]
 
 
 def _key_texts(dimension: Dimension, rows: pa.Table) -> pa.Array:
-    """Return the texts of keys, as `core.text.literals.key_text` writes them."""
-    key_columns = [column for column in dimension.schema if column.name in dimension.key]
-    if all(column.type.name in _PLAIN_TYPES for column in key_columns):
-        parts = [rows[name].cast(pa.string()) for name in dimension.key]
-        return pc.binary_join_element_wise('["', pc.binary_join_element_wise(*parts, '","'), '"]', "")
-    keys = keys_in(columns_of(rows.select(list(dimension.key))), dimension.key)
-    return pa.array([key_text(dimension, key) for key in keys if key is not None], pa.string())
+    """Return the texts of keys, as `core.text.literals.key_text` writes them: each different part once."""
+    types = {column.name: column.type for column in dimension.schema}
+    parts = [_part_texts(rows[name].combine_chunks(), types[name]) for name in dimension.key]
+    return pc.binary_join_element_wise("[", pc.binary_join_element_wise(*parts, ","), "]", "")
+
+
+def _part_texts(values: pa.Array, type_: Type) -> pa.Array:
+    if type_.name in _PLAIN_TYPES:
+        return pc.binary_join_element_wise('"', values.cast(pa.string()), '"', "")
+    encoded = values.dictionary_encode()
+    texts = (key_part_text(canonical(value), type_) for value in encoded.dictionary.to_pylist())
+    return pa.array(texts, pa.string()).take(encoded.indices)

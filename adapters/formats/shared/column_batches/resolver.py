@@ -42,6 +42,7 @@ def _resolved(
     side_tables: SideTables, plan: MergePlan, frame: LocalFrame, table: TableSnapshot | None
 ) -> MergeResult:
     batch = ColumnBatch.of(frame.rows)
+    batch.refuse_odd_keys(plan.dimension)
     batch.refuse_ties(plan.dimension.key)
     rows = Rows(plan, table, side_tables.spark)
     verdicts = KeyVerdicts.of(plan, batch, rows)

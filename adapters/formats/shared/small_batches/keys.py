@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
 from lakeward.adapters.spark.sql import keys
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import Key, canonical
-from lakeward.core.text.literals import key_text
+from lakeward.core.text.literals import key_text, needs_java
 
 _NAN: Final = canonical(math.nan)
 _TEXT: Final = "_lakeward_text"
@@ -62,26 +62,25 @@ def key_rows(keys: Iterable[Key], dimension: Dimension) -> pa.Table:
 class KeyTexts:
     """The texts of keys, exactly as Spark writes them, which looks keys up by these texts.
 
-    The digits of floating numbers are Java's, and differ between its versions. The texts of keys with such numbers
+    The digits of most floating numbers differ between versions of Java. The texts of keys with such numbers
     therefore come from Spark (`by_key`).
     """
 
     dimension: Dimension
-    by_key: Mapping[Key, str] | None = None
+    by_key: Mapping[Key, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, dimension: Dimension, needed_keys: Collection[Key], spark: Callable[[], SparkSession]) -> Self:
-        """Return the texts of these keys. One query is needed if floating numbers are in them."""
-        columns = keys.key_columns(dimension)
-        if not any(column.type.is_floating for column in columns):
+        """Return the texts of these keys. One query is needed if one of them needs Java."""
+        of_java = [key for key in needed_keys if needs_java(dimension, key)]
+        if not of_java:
             return cls(dimension)
-        if not needed_keys:
-            return cls(dimension, {})
-        rows = from_arrow(spark(), key_rows(needed_keys, dimension))
-        columns_by_name = to_arrow(rows.selectExpr("*", f"{keys.key_text(columns)} AS {_TEXT}")).to_pydict()
+        rows = from_arrow(spark(), key_rows(of_java, dimension))
+        text = f"{keys.key_text(keys.key_columns(dimension))} AS {_TEXT}"
+        columns_by_name = to_arrow(rows.selectExpr("*", text)).to_pydict()
         texts = zip(keys_in(columns_by_name, dimension.key), columns_by_name[_TEXT], strict=True)
         return cls(dimension, {key: text for key, text in texts if key is not None})
 
     def text(self, key: Key) -> str:
-        """Return the text of one of the keys given to `of`."""
-        return key_text(self.dimension, key) if self.by_key is None else self.by_key[key]
+        """Return the text of a key; raises KeyError for one that needs Java and was not given to `of`."""
+        return self.by_key[key] if needs_java(self.dimension, key) else key_text(self.dimension, key)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
+from lakeward.adapters.spark.frames.local_casts import are_whole
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 
 MOST_FILES: Final = 200
@@ -37,7 +38,7 @@ _KEY_TYPES: Final = (
     pa.types.is_timestamp,
     pa.types.is_boolean,
 )
-"""Types whose values are equal in Arrow exactly if they are equal in Spark. Floating numbers are not."""
+"""Types whose values are equal in Arrow exactly if they are equal in Spark. Most floating numbers are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ def read_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema, keys
     """
     if len(files) > MOST_FILES or any(not _is_simple(field.type) for field in wanted):
         return None
-    if not all(any(is_one(wanted.field(name).type) for is_one in _KEY_TYPES) for name in keys.column_names):
+    if not all(_is_comparable(wanted.field(name).type, keys[name]) for name in keys.column_names):
         return None
     try:
         distinct_keys = keys.cast(pa.schema([wanted.field(name) for name in keys.column_names])).group_by(
@@ -74,6 +75,10 @@ def read_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema, keys
             return pa.concat_tables([reader.empty, *pool.map(reader.read, opened)])
     except (OSError, pa.ArrowException):  # Spark reads the files, or reports what is wrong with them
         return None
+
+
+def _is_comparable(type_: pa.DataType, keys: pa.ChunkedArray) -> bool:
+    return any(is_one(type_) for is_one in _KEY_TYPES) or (type_ == keys.type == pa.float64() and are_whole(keys))
 
 
 def _is_simple(type_: pa.DataType) -> bool:

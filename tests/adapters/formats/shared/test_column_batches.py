@@ -50,7 +50,12 @@ FOREIGN = -(2**63)
 FOREIGN_PLACE = Position(1, LOAD_SEQUENCE, FOREIGN, 0)
 """The object and the position of a stored row of another writer: all are NULL in the table."""
 
-KEY_TYPES = st.sampled_from([Type(name) for name in ("int", "bigint", "string", "date", "timestamp", "boolean")])
+KEY_TYPES = st.sampled_from(
+    [Type(name) for name in ("int", "bigint", "string", "date", "timestamp", "boolean", "double")]
+)
+WHOLE = st.integers(1 - 2**53, 2**53 - 1).filter(bool).map(float)
+"""Doubles that may be in a key."""
+
 CELLS = st.sampled_from([Type(name) for name in ("string", "double", "date")] + [Type("decimal", 12, 2)])
 
 
@@ -141,6 +146,10 @@ def dimensions(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Dimension:
     )
 
 
+def key_parts(type_: Type) -> st.SearchStrategy[Any]:
+    return WHOLE if type_.name == "double" else values(type_)
+
+
 @st.composite
 def drawn(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Drawn:
     dimension = draw(dimensions())
@@ -148,7 +157,9 @@ def drawn(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Drawn:
     types = {column.name: column.type for column in dimension.schema}
     keys = draw(
         st.lists(
-            st.fixed_dictionaries({name: values(types[name]) for name in dimension.key}), min_size=1, max_size=4
+            st.fixed_dictionaries({name: key_parts(types[name]) for name in dimension.key}),
+            min_size=1,
+            max_size=4,
         )
     )
     keys = list({key_of(key, dimension.key): key for key in keys}.values())
@@ -382,7 +393,7 @@ DOTTED = Schema((Column(".id", Type("bigint")), *usual_schema()))
 OF_TABLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "soft deletes": ("ended rows", {"deletes": Deletes.SOFT}),
     "unique sequences": ("sequence of its own", {"sequences": Sequences.UNIQUE}),
-    "a floating key": ("floating", {"schema": usual_schema("double")}),
+    "a float as key": ("floats", {"schema": usual_schema("float")}),
     "a key of bytes": ("bytes", {"schema": usual_schema("binary")}),
     "a key whose name is a path": ("a path", {"schema": DOTTED, "key": (".id", "id")}),
 }
@@ -428,6 +439,17 @@ def test_a_batch_is_left_to_spark_if_a_key_has_several_rows() -> None:
     case = usual()
     row = replace(case.events[0], position=Position(1, 5, 8, 1))
     assert "several stored rows" in refused(replace(case, stored=[row, row]))
+
+
+@pytest.mark.parametrize("key", [0.0, -0.0, 0.5, float(2**53), float("nan"), float("inf")])
+def test_a_batch_is_left_to_spark_if_a_key_has_several_forms_or_texts(key: float) -> None:
+    case = usual()
+    dimension = replace(case.plan.dimension, schema=usual_schema("double"))
+    rows = event_frame(dimension, [replace(case.events[0], key=(key,), cells={"id": key})], ("id", "a"))
+    with pytest.raises(SparkNeeded, match="not whole"):
+        resolve_columns(
+            case.side_tables, replace(case.plan, dimension=dimension), LocalFrame(rows, no_spark), None
+        )
 
 
 def test_a_batch_is_left_to_spark_if_python_cannot_hold_a_key() -> None:

@@ -85,6 +85,7 @@ def test_the_rows_are_those_that_a_filter_finds(
         (pa.decimal128(5, 2), pa.decimal128(9, 2), [Decimal("1.50"), Decimal("2.50")]),
         (pa.large_string(), pa.string(), ["a", "b"]),
         (pa.date32(), pa.date32(), [dt.date(2026, 1, 1), dt.date(2026, 1, 2)]),
+        (pa.float32(), pa.float64(), [1.0, -12345678.0]),
     ],
 )
 def test_a_file_of_before_a_column_became_wider_is_read(was: pa.DataType, type_: pa.DataType, values: Any) -> None:
@@ -143,6 +144,8 @@ def test_nothing_is_sought_in_row_groups_without_such_keys(monkeypatch: pytest.M
 
 
 _INT = pa.schema([("id", pa.int64())])
+_DOUBLES = pa.table({"id": [1.5, 0.0, -0.0, float("nan")]})
+_FLOATS = pa.table({"id": pa.array([1.0], pa.float32())})
 _CENTS = pa.table({"id": pa.array([Decimal("1.50")], pa.decimal128(5, 2))})
 
 
@@ -152,7 +155,8 @@ _CENTS = pa.table({"id": pa.array([Decimal("1.50")], pa.decimal128(5, 2))})
         pytest.param([_file(pa.table({"id": [1]}))] * (MOST_FILES + 1), _INT, [1], id="many files"),
         pytest.param([_file(pa.table({"id": ["1"]}))], _INT, [1], id="another type"),
         pytest.param([_file(_CENTS)], pa.schema([("id", pa.decimal128(9, 4))]), [Decimal("1.50")], id="scale"),
-        pytest.param([_file(pa.table({"id": [1.0]}))], pa.schema([("id", pa.float64())]), [1.0], id="floating"),
+        *(pytest.param([_file(_DOUBLES)], _DOUBLES.schema, [key], id=f"{key}") for key in (1.5, 0.0, float("nan"))),
+        pytest.param([_file(_FLOATS)], _FLOATS.schema, [1.0], id="float"),
         pytest.param(
             [_file(pa.table({"id": [1], "s": [{"a": 1}]}))],
             pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int64())]))]),

@@ -37,6 +37,7 @@ from lakeward.core.merge.fold import Row, row_of
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import Evolution, Kind, Policies, Policy, SchemaChange
+from lakeward.core.text.literals import key_text
 
 ODD = ["a", "B", "d.e", "f`g", "Ä ö", "_x", "`h"]
 """Names of columns, which paths must quote."""
@@ -189,7 +190,7 @@ def own_columns(dimension: Dimension) -> Mapping[str, Type]:
 
 def record_batch(plan: MergePlan, events: Sequence[ChangeEvent], waiting: Sequence[ChangeEvent] = ()) -> pa.Table:
     """Return the entries of events, as the companion has them."""
-    found = Entries(plan, KeyTexts(plan.dimension), [])
+    found = Entries(plan, CoreTexts(plan.dimension), [])
     found.add_changes(events)
     found.add_waiting(waiting)
     return found.rows(columns_of_entries(plan.dimension))
@@ -282,7 +283,7 @@ def test_all_entries_that_matter_are_read_and_few_others(found: Drawn, data: st.
 def test_base_rows_of_other_keys_are_not_read(data: st.DataObject, dimension: Dimension) -> None:
     one, other = (key(dimension, data.draw(keys(dimension))) for _ in range(2))
     at = Position(1, data.draw(places(dimension)), 3, 4)
-    found = Entries(plan_of(dimension, BATCH), KeyTexts(dimension), [])
+    found = Entries(plan_of(dimension, BATCH), CoreTexts(dimension), [])
     for own in {one, other}:
         cells_of_key = dict(zip(dimension.key, own, strict=True))
         cells_of = {c.name: cells_of_key.get(c.name) for c in dimension.schema}
@@ -296,9 +297,9 @@ def test_base_rows_of_other_keys_are_not_read(data: st.DataObject, dimension: Di
 @given(found=drawn())
 def test_a_released_event_no_longer_waits(found: Drawn) -> None:
     events = [event for event in found.events if event.operation is not Operation.TRUNCATE]
-    waits = Entries(found.plan, KeyTexts(found.plan.dimension), [])
+    waits = Entries(found.plan, CoreTexts(found.plan.dimension), [])
     waits.add_waiting(events)
-    released = Entries(plan_of(found.dimension, LATER), KeyTexts(found.dimension), [])
+    released = Entries(plan_of(found.dimension, LATER), CoreTexts(found.dimension), [])
     released.add_released(events[:1])
     rows = [one.rows(columns_of_entries(found.dimension)) for one in (waits, released)]
     memory = read_state(plan_of(found.dimension, NOW), pa.concat_tables(rows))
@@ -374,7 +375,7 @@ def test_a_base_row_is_read_back_as_it_was_written(data: st.DataObject, dimensio
     others = {c.name: data.draw(cells(c.type)) for c in dimension.schema if c.name not in dimension.key}
     row = Row({**own, **others}, at)
     plan = plan_of(dimension, BATCH)
-    found = Entries(plan, KeyTexts(plan.dimension), [])
+    found = Entries(plan, CoreTexts(plan.dimension), [])
     found.add_bases([BaseRow(key(dimension, own), row, BATCH), BaseRow(("none",), None, BATCH)])
     (base,) = read_state(plan_of(dimension, NOW), found.rows(columns_of_entries(dimension))).bases.values()
     assert (base.key, base.batch) == (key(dimension, own), BATCH)
@@ -420,11 +421,20 @@ def test_versions_are_read_back_as_they_were_stored_and_remembered(
     assert reader is not None
     without_key = replace_all(versions, previous_key=previous_key)
     assert told_of(reader.versions(stored.to_pylist())) == told_of(without_key)
-    found = Entries(plan, KeyTexts(plan.dimension), [])
+    found = Entries(plan, CoreTexts(plan.dimension), [])
     found.add_bases([BaseRow(this, row_of(versions), BATCH)])
     (base,) = read_state(plan_of(dimension, NOW), found.rows(columns_of_entries(dimension))).bases.values()
     assert base.row is not None
     assert told_of(base.row.versions) == told_of(versions)
+
+
+class CoreTexts(KeyTexts):
+    """The texts of keys as the core writes them, also where the digits of Java differ."""
+
+    __slots__ = ()
+
+    def text(self, key: Key) -> str:
+        return key_text(self.dimension, key)
 
 
 def has_floating_key(dimension: Dimension) -> bool:

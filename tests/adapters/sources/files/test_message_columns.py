@@ -214,7 +214,7 @@ def test_messages_without_the_name_of_a_database_are_read(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     "options",
-    [{"key": ()}, {"key": ("id", "share")}, {"key": ("raw",)}, {"history": History()}, {"deletes": Deletes.SOFT}],
+    [{"key": ()}, {"key": ("id", "rate")}, {"key": ("raw",)}, {"history": History()}, {"deletes": Deletes.SOFT}],
     ids=["no key", "a floating key", "a key of bytes", "a history", "soft deletes"],
 )
 def test_files_of_tables_that_spark_resolves_are_left_to_it(tmp_path: Path, options: Mapping[str, Any]) -> None:

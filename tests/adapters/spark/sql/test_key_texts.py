@@ -16,14 +16,21 @@ from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import canonical
 from lakeward.core.schema import Column, Schema, parse_type
-from lakeward.core.text.literals import key_text, same_key, text_of
+from lakeward.core.text.literals import key_text, needs_java, same_key, text_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
+WHOLE = [
+    sign * float(number)
+    for digits in range(1, 17)
+    for number in (10 ** (digits - 1), 10**digits - 1, 1234567890123456 % 10**digits, 2**53 - 1)
+    for sign in (1, -1)
+    if number < 2**53
+]
 VALUES: dict[str, list[Any]] = {
     "bigint": [-5, 5],
     "decimal(8,2)": [Decimal("1.50"), Decimal(0)],
-    "double": [-0.0, 0.0, 1.1, 1e300, float("nan")],
+    "double": [-0.0, 0.0, 1.1, 1e300, float("nan"), *WHOLE],
     "float": [-0.0, 0.0, 1.5, float("inf")],
     "boolean": [True, False],
     "date": [date(1, 1, 1)],
@@ -48,8 +55,20 @@ def test_texts_are_equal_where_keys_are_and_the_core_reads_them(spark: SparkSess
         texts = [text for (text,) in rows.selectExpr(Key(dimension).text()).collect()]
         assert all(one == other for one, other in found), type_
         for (one, _), left in zip(found, values, strict=True):
-            if type_ not in ("double", "float"):
-                assert texts.pop(0) == key_text(dimension, (left,)), type_
+            text = texts.pop(0)
+            if not needs_java(dimension, (canonical(left),)):
+                assert text == key_text(dimension, (canonical(left),)), type_
             assert same_key(dimension, [one], [text_of(left, schema.columns[0].type)]), (type_, one)
             for (other, _), right in zip(found, values, strict=True):
                 assert (one == other) is (canonical(left) == canonical(right)), (type_, one, other)
+
+
+def test_java_is_needed_for_digits_that_differ_between_its_versions() -> None:
+    def needs(type_: str, value: Any) -> bool:
+        columns = (Column("id", parse_type(type_)),)
+        return needs_java(Dimension(name=TableName("shop", "item"), schema=Schema(columns), key=("id",)), (value,))
+
+    assert not any(needs("double", value) for value in (*WHOLE, 0.0, "NaN"))
+    assert all(needs("double", value) for value in (0.5, float(2**53), float("inf")))
+    assert needs("float", 1.0)
+    assert not needs("bigint", 1)

@@ -72,7 +72,7 @@ def why_not_events(table: TableFiles) -> str | None:
     if dimension.keeps_ended or not dimension.key:
         return "the table keeps ended rows or has no key, so that Spark resolves its batches"
     if not all(compares_alike(column.type) for column in dimension.schema if column.name in dimension.key):
-        return "its key has floating numbers, bytes or nested values, so that Spark resolves its batches"
+        return "its key has floats, bytes or nested values, so that Spark resolves its batches"
     if reading.dimension.match is Match.IMAGE or reading.goes_by_time or not table.has_op:
         return "rows are matched by image, or ordered by time"
     if reading.transaction != TRANSACTION_TEXT or any(
