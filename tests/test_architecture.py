@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -92,9 +93,10 @@ def test_the_core_names_no_table_format() -> None:
     """Neither in its code nor in its texts. Docstrings may name the source of a rule."""
     named = []
     for module in modules():
-        if module.parts[0] != "core":
+        code = (ROOT / module).read_text("utf-8")
+        if module.parts[0] != "core" or not FORMATS.search(code):
             continue
-        every = [*ast.walk(ast.parse((ROOT / module).read_text("utf-8")))]
+        every = [*ast.walk(ast.parse(code))]
         words = {id(node.value) for node in every if isinstance(node, ast.Expr)}
         for node in every:
             told = [getattr(node, name, None) for name in ("id", "attr", "name", "arg")]
@@ -109,6 +111,14 @@ FORMATS = re.compile("iceberg|hudi|delta[ _]?lake|deltatable", re.IGNORECASE)
 def test_nine_of_ten_functions_have_at_most_25_lines() -> None:
     """Lines of a function are counted from `def` to its end, docstring included."""
     trees = [ast.parse((ROOT / module).read_text("utf-8")) for module in modules()]
-    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    nodes = [node for tree in trees for node in _statements(tree) if isinstance(node, ast.FunctionDef)]
     lengths = sorted((node.end_lineno or 0) - node.lineno + 1 for node in nodes)
     assert lengths[len(lengths) * 9 // 10] <= 25
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements below a node. `ast.walk` takes three times as long: it visits expressions too."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, field, ()):
+            yield child
+            yield from _statements(child)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def ports_as_written() -> str:
     return "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "core/ports").glob("*.py")))
 
 
+@cache
 def imported(module: Path) -> set[str]:
     """Return the top-level names of all imports of a module, anywhere in it."""
     found: set[str] = set()
