@@ -16,7 +16,7 @@ import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from moto.s3.models import s3_backends
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "of a test",
@@ -115,11 +115,18 @@ def counted(app: Any, requests: list[Request]) -> Callable[..., Iterable[bytes]]
     return answer
 
 
+class SilentHandler(WSGIRequestHandler):
+    """A handler without a log line for each request, which nobody reads."""
+
+    def log_request(self, *_: object) -> None:
+        pass
+
+
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[Buckets]:
     found = Buckets()
     app = counted(one_by_one(DomainDispatcherApplication(create_backend_app)), found.requests)
-    server = make_server("127.0.0.1", 0, app, threaded=True)
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=SilentHandler)
     found.endpoint = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever)
     thread.start()

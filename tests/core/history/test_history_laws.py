@@ -150,12 +150,18 @@ MISTAKES: Mapping[str, Mistake] = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
-def test_a_broken_model_breaks_a_law_and_the_right_one_does_not(mistake: Mistake) -> None:
+KNOWN = {"rows from before are remembered": 461}
+"""Seeds of feeds that show mistakes which few feeds show."""
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_broken_model_breaks_a_law_and_the_right_one_does_not(name: str) -> None:
+    mistake = MISTAKES[name]
+
     def play(seed: int) -> None:
         mistake.law(Random(seed), mistake.lateness, WAYS[seed % len(WAYS)])
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mistake.where, mistake.name, mistake.broken)
-        seed = first_failure(play, FEEDS)
+        seed = first_failure(play, FEEDS, KNOWN.get(name, 0))
     play(seed)

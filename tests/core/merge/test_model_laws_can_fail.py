@@ -95,12 +95,23 @@ MISTAKES: Mapping[str, Mistake] = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
-def test_a_broken_model_breaks_a_law_and_the_right_one_does_not(mistake: Mistake) -> None:
+KNOWN = {
+    "held keys hold nothing": 123,
+    "nothing is pinned": 160,
+    "the watermark rises within loads": 181,
+    "transactions are parted": 299,
+}
+"""Seeds of feeds that show mistakes which few feeds show."""
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_broken_model_breaks_a_law_and_the_right_one_does_not(name: str) -> None:
+    mistake = MISTAKES[name]
+
     def play(seed: int) -> None:
         mistake.law(Random(seed), mistake.lateness)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mistake.where, mistake.name, mistake.broken)
-        seed = first_failure(play, FEEDS)
+        seed = first_failure(play, FEEDS, KNOWN.get(name, 0))
     play(seed)
