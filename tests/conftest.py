@@ -18,6 +18,7 @@ from typing import Final
 import pytest
 import structlog
 from hypothesis import settings
+from structlog.dev import ConsoleRenderer, plain_traceback
 
 from lakeward.adapters.spark.session.compatibility import LINES, line
 
@@ -33,8 +34,12 @@ settings.load_profile(os.environ.get("LAKEWARD_EXAMPLES", "same"))
 
 @pytest.fixture(autouse=True)
 def logging_as_at_first() -> None:
-    """Let no test see what a command before it set up of logging."""
+    """Let no test see what a command before it set up of logging.
+
+    Tracebacks are plain: with the values of all names of a test, one takes seconds to format.
+    """
     structlog.reset_defaults()
+    ConsoleRenderer.get_active().exception_formatter = plain_traceback
 
 
 _OF_SPARK: Final = re.compile(r"\bmark\.spark\b|\bengine\b")

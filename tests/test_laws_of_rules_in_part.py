@@ -20,6 +20,7 @@ from rule_lists import SECRETS, cells, rules
 from rule_lists import SOURCE as MANY
 from ruled_lake import ruled, ruled_player
 from spark import MakeLake
+from tries import tries
 
 from lakeward.adapters.memory import MemoryTable, facts_of
 from lakeward.adapters.memory import shaper as memory_shaping
@@ -206,7 +207,7 @@ def has_right_rows(script: Script, lake: MemoryLake, seed: int = 0) -> bool:
 
 
 @pytest.mark.parametrize("lateness", [ORDERED, Within(3), Unbounded()], ids=repr)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tries(20, 60), deadline=None)
 @given(seed=SEEDS)
 def test_partial_rows_give_the_rows_of_whole_ones(lateness: Lateness, seed: int) -> None:
     """With loads, partial rows, key changes, late files, repeats, discarded rows and crashes."""

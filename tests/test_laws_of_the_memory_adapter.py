@@ -23,7 +23,7 @@ from lakeward.plugins.testing.laws.tables.random_histories import with_a_time_in
 from lakeward.plugins.testing.scripts import NAME, pack_late
 
 TestMemory = table_contract(
-    lambda: Bench(lake=MemoryLake(), examples=tries(75, 400), foreign=lambda _dimension: None)
+    lambda: Bench(lake=MemoryLake(), examples=tries(25, 400), foreign=lambda _dimension: None)
 )
 CONTESTED = [law.name for law in LAWS if FOREIGN in law.needs or law in concurrent_writers.LAWS]
 TestContested = table_contract(lambda: contested.bench(examples=25), laws=CONTESTED)
@@ -61,19 +61,16 @@ def test_the_change_log_has_the_low_watermark_of_the_table(seed: int, lateness: 
 
 
 def test_an_update_without_a_row_is_final_below_the_low_watermark() -> None:
-    """Until then it waits, and holds nothing."""
-    reasons = []
-    for seed in range(130):
-        lake = MemoryLake()
-        Player(pack_late(Random(seed), 4, Within(3), bad=0.1, in_part=True), lake).play()
-        table = lake.target.tables[NAME]
-        reasons += [reject.reason for rejects in table.quarantined.values() for reject in rejects]
-    assert Reason.INCOMPLETE_ROW in reasons
+    """Until then it waits, and holds nothing. One of forty of these feeds has such an update."""
+    lake = MemoryLake()
+    Player(pack_late(Random(56), 4, Within(3), bad=0.1, in_part=True), lake).play()
+    quarantined = lake.target.tables[NAME].quarantined.values()
+    assert Reason.INCOMPLETE_ROW in [reject.reason for rejects in quarantined for reject in rejects]
 
 
 def test_a_believed_time_in_the_future_makes_later_events_too_late() -> None:
     late = 0
-    for seed in range(30):
+    for seed in range(4):
         script = with_a_time_in_the_future(pack_late(Random(seed), 4, Within(3)), 1, is_believed=True)
         late += Player(script, MemoryLake()).play().moments[-1].progress.totals.quarantined
     assert late > 10
@@ -82,13 +79,13 @@ def test_a_believed_time_in_the_future_makes_later_events_too_late() -> None:
 def test_the_low_watermark_rises_and_events_below_it_are_too_late() -> None:
     """Some events of these feeds are too late. Otherwise the law of late events would show nothing."""
     marks, late = 0, 0
-    for seed in range(30):
+    for seed in range(6):
         script = pack_late(Random(seed), 4, Within(3), too_late=True)
         player = Player(script, MemoryLake()).play()
         marks += player.moments[-1].progress.low_watermark is not None
         late += player.moments[-1].progress.totals.quarantined
         assert player.moments[-1].progress.totals.adds_up()
-    assert marks > 10
+    assert marks > 2
     assert late > 30
 
 

@@ -1,4 +1,4 @@
-"""A pipeline from a bucket into a bucket, through commands in processes of their own."""
+"""A pipeline from a bucket into a bucket. What starts Spark runs in a process of its own."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ import pytest
 from buckets import Buckets
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
+
+from lakeward.entrypoints.cli import main
 
 SETTINGS = """
 [pipeline]
@@ -52,6 +54,7 @@ class Pipeline:
     folder: Path
     bucket: str
     s3: Buckets
+    capsys: pytest.CaptureFixture[str]
 
     def configure(self, bucket: str = "", more: str = "") -> None:
         text = SETTINGS.format(bucket=bucket or self.bucket, more=more)
@@ -59,6 +62,11 @@ class Pipeline:
 
     def put(self, name: str, content: str) -> None:
         self.s3.put(f"s3://{self.bucket}/{LANDING}/{name}", content)
+
+    def call_here(self, *arguments: str) -> tuple[int, Any]:
+        self.capsys.readouterr()
+        code = main([*arguments, "--json"])
+        return code, json.loads(self.capsys.readouterr().out)
 
     def call(self, *arguments: str, **environment: str) -> tuple[int, Any]:
         self.s3.requests.clear()
@@ -88,9 +96,12 @@ class Pipeline:
 
 
 @pytest.fixture
-def pipeline(s3: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
+def pipeline(
+    s3: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Pipeline:
     monkeypatch.delenv("LAKEWARD_CONFIG", raising=False)
-    made = Pipeline(tmp_path, s3.make(), s3)
+    monkeypatch.chdir(tmp_path)
+    made = Pipeline(tmp_path, s3.make(), s3, capsys)
     made.configure()
     return made
 
@@ -143,16 +154,18 @@ def _check_files(pipeline: Pipeline) -> None:
     ],
 )
 def test_the_kind_of_s3_error_decides_the_exit_code(
-    pipeline: Pipeline, change: dict[str, str], code: int, words: str
+    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, change: dict[str, str], code: int, words: str
 ) -> None:
-    ended, said = pipeline.call("run", "--once", **change)
+    for name, value in change.items():
+        monkeypatch.setenv(name, value)
+    ended, said = pipeline.call_here("run", "--once")
     assert ended == code
     assert words in said["tables"][0]["error"]["what"]
 
 
 def test_a_missing_bucket_is_reported_and_nothing_is_created(pipeline: Pipeline) -> None:
     pipeline.configure("no-such-bucket")
-    code, said = pipeline.call("run", "--once")
+    code, said = pipeline.call_here("run", "--once")
     assert code == 4
     assert said["tables"][0]["error"]["what"] == "the bucket no-such-bucket does not exist"
     assert not (pipeline.folder / "catalog.db").exists()
@@ -167,17 +180,17 @@ def test_init_inspects_a_bucket(pipeline: Pipeline) -> None:
     """It finds tables of DMS and plain ones. An empty folder or a missing bucket is reported."""
     pipeline.put("LOAD00000001.csv", "id,name\n1,one\n")
     pipeline.put("20261121-100000000.csv", "Op,id,name\nU,1,uno\n")
-    code, told = pipeline.call("init", f"s3://{pipeline.bucket}/landing", "--config", "proposed.toml")
+    code, told = pipeline.call_here("init", f"s3://{pipeline.bucket}/landing", "--config", "proposed.toml")
     assert (code, [table["table"] for table in told["tables"]]) == (0, ["shop.item"])
     proposed = tomllib.loads((pipeline.folder / "proposed.toml").read_text("utf-8"))
     assert proposed["source"]["path"] == f"s3://{pipeline.bucket}/landing"
     assert proposed["tables"]["shop.item"]["columns"] == {"id": "bigint", "name": "string"}
     pipeline.s3.put(f"s3://{pipeline.bucket}/export/sales/line/a.jsonl", '{"id": 1}\n')
-    code, told = pipeline.call("init", f"s3://{pipeline.bucket}/export", "--config", "plain.toml")
+    code, told = pipeline.call_here("init", f"s3://{pipeline.bucket}/export", "--config", "plain.toml")
     assert (code, [table["table"] for table in told["tables"]]) == (0, ["sales.line"])
-    code, told = pipeline.call("init", f"s3://{pipeline.bucket}/nothing", "--config", "none.toml")
+    code, told = pipeline.call_here("init", f"s3://{pipeline.bucket}/nothing", "--config", "none.toml")
     assert (code, "has no files of a source" in told["error"]["what"]) == (1, True)
-    code, told = pipeline.call("init", "s3://no-such-bucket/landing", "--config", "none.toml")
+    code, told = pipeline.call_here("init", "s3://no-such-bucket/landing", "--config", "none.toml")
     assert code == 1
     assert "no-such-bucket" in told["error"]["what"] + str(told["error"]["found"])
     assert not (pipeline.folder / "none.toml").exists()

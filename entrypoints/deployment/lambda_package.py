@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import zipfile
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -30,8 +31,12 @@ _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The modification time of every file: the earliest that a zip file can store."""
 
 
+@cache
 def lambda_files() -> Mapping[str, bytes]:
-    """Return the files of the zip, by their names within it; equal code gives equal files."""
+    """Return the files of the zip, by their names within it; equal code gives equal files.
+
+    A deployment asks several times. To parse the modules takes longer than all else of it.
+    """
     needed, unread = set[str](), {handler.rpartition(".")[0] for handler in HANDLERS.values()}
     while unread:
         needed |= unread

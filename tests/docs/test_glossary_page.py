@@ -47,6 +47,8 @@ def test_no_replaced_word_is_a_name_in_the_code() -> None:
     violations = []
     for module in modules():
         text = (ROOT / module).read_text("utf-8")
+        if not REPLACED & {*re.findall(r"\w+", text)}:
+            continue  # to parse each module takes seconds
         tokens = tokenize.generate_tokens(io.StringIO(text).readline)
         names = {token.string for token in tokens if token.type == tokenize.NAME}
         names |= {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}  # those in f-strings

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
 import boto3
 import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
+from moto.dynamodb import models as dynamodb
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from moto.s3.models import s3_backends
-from werkzeug.serving import make_server
+from werkzeug.serving import WSGIRequestHandler, make_server
 
 ENVIRONMENT = {
     "AWS_ACCESS_KEY_ID": "of a test",
@@ -101,6 +104,26 @@ def one_by_one(app: Any) -> Any:
     return answer
 
 
+def copying_tables_once(transact: Callable[..., None]) -> Callable[..., None]:
+    """Copy a table once for a transaction: moto copies it for each item, in case that the transaction fails."""
+
+    def write(backend: object, transact_items: list[dict[str, Any]]) -> None:
+        copies: dict[int, Any] = {}
+
+        def deepcopy(value: Any) -> Any:
+            if not isinstance(value, dynamodb.Table):
+                return copy.deepcopy(value)
+            if id(value) not in copies:
+                copies[id(value)] = copy.deepcopy(value)
+            return copies[id(value)]
+
+        with pytest.MonkeyPatch.context() as patch:  # requests are answered one after the other
+            patch.setattr(dynamodb, "copy", SimpleNamespace(deepcopy=deepcopy))
+            transact(backend, transact_items)
+
+    return write
+
+
 def counted(app: Any, requests: list[Request]) -> Callable[..., Iterable[bytes]]:
     """Return a server that records its requests."""
 
@@ -115,15 +138,24 @@ def counted(app: Any, requests: list[Request]) -> Callable[..., Iterable[bytes]]
     return answer
 
 
+class SilentHandler(WSGIRequestHandler):
+    """A handler without a log line for each request, which nobody reads."""
+
+    def log_request(self, *_: object) -> None:
+        pass
+
+
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[Buckets]:
-    found = Buckets()
+    found, backend = Buckets(), dynamodb.DynamoDBBackend
     app = counted(one_by_one(DomainDispatcherApplication(create_backend_app)), found.requests)
-    server = make_server("127.0.0.1", 0, app, threaded=True)
+    server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=SilentHandler)
     found.endpoint = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
-    yield found
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backend, "transact_write_items", copying_tables_once(backend.transact_write_items))
+        yield found
     server.shutdown()
     thread.join()
     server.server_close()

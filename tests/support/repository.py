@@ -27,10 +27,18 @@ def ports_as_written() -> str:
     return "\n".join(path.read_text("utf-8") for path in sorted((ROOT / "core/ports").glob("*.py")))
 
 
+def statements(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield all statements below a node. `ast.walk` takes three times as long: it visits expressions too."""
+    for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for child in getattr(node, field, ()):
+            yield child
+            yield from statements(child)
+
+
 def imported(module: Path) -> set[str]:
     """Return the top-level names of all imports of a module, anywhere in it."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse((ROOT / module).read_text("utf-8"))):
+    for node in statements(ast.parse((ROOT / module).read_text("utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

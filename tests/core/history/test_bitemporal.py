@@ -25,7 +25,7 @@ from lakeward.core.merge.fold import apply
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.schema import Column, Schema, Type
 
-HISTORIES = 4000
+HISTORIES = 400
 """So many keys, each with its own events, in an order and in batches of their own."""
 
 WAYS = (

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from history_model import Told, of_one_key
 from memory_jobs import NAME, memory_job
-from tries import tries
+from tries import first_failure, tries
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable
 from lakeward.core.dimension import Dimension, Older, Snapshots
@@ -263,18 +263,14 @@ MISTAKES: Mapping[str, tuple[ModuleType, str, Callable[..., Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("module", "name", "mistake"), MISTAKES.values(), ids=MISTAKES)
-def test_the_law_of_snapshots_can_fail(
-    monkeypatch: pytest.MonkeyPatch, module: ModuleType, name: str, mistake: Callable[..., Any]
-) -> None:
-    monkeypatch.setattr(module, name, mistake)
-    with pytest.raises((AssertionError, SourceError)):
-        check_many(2000)
+KNOWN = {"folders are compared file by file": 45, "no load is the first": 307}
+"""Seeds of feeds that show mistakes which few feeds show."""
 
 
-def check_many(feeds: int) -> None:
-    for seed in range(feeds):
-        check_any_order(Random(seed), Track())
+@pytest.mark.parametrize("name", MISTAKES)
+def test_the_law_of_snapshots_can_fail(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(*MISTAKES[name])
+    first_failure(lambda seed: check_any_order(Random(seed), Track()), 2000, KNOWN.get(name, 0))
 
 
 ONE, TWO = {"a": 1, "b": 1}, {"a": 2, "b": 2}

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import model_laws
 import pytest
-from model_laws import Way, check_feed, check_fold, check_other_names, check_quarantine, check_reload, check_ties
+from model_laws import Way, check_feed, check_fold, check_other_names, check_quarantine, check_ties
+from tries import first_failure
 
 from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
 from lakeward.core.events import Key, SourceOrder
@@ -47,13 +48,6 @@ def stored_rows(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
 
 def check_versions(random: Random, lateness: Lateness) -> None:
     check_feed(random, lateness, Way(History()))
-
-
-def play(law: Callable[[Random, Lateness], None], lateness: Lateness, feeds: int) -> int:
-    """Hold so many feeds to a law, up to the first that breaks it; return how many that is."""
-    for seed in range(feeds):
-        law(Random(seed), lateness)
-    return feeds
 
 
 class Mistake(NamedTuple):
@@ -101,16 +95,23 @@ MISTAKES: Mapping[str, Mistake] = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
-def test_a_broken_model_breaks_a_law(monkeypatch: pytest.MonkeyPatch, mistake: Mistake) -> None:
-    monkeypatch.setattr(mistake.where, mistake.name, mistake.broken)
-    with pytest.raises(AssertionError):
-        play(mistake.law, mistake.lateness, FEEDS)
+KNOWN = {
+    "held keys hold nothing": 123,
+    "nothing is pinned": 160,
+    "the watermark rises within loads": 181,
+    "transactions are parted": 299,
+}
+"""Seeds of feeds that show mistakes which few feeds show."""
 
 
-@pytest.mark.parametrize(
-    "law", [check_fold, check_feed, check_other_names, check_quarantine, check_reload, check_ties]
-)
-def test_the_same_feeds_break_no_law_of_the_right_model(law: Callable[[Random, Lateness], None]) -> None:
-    """What breaks the broken models above is their being broken."""
-    assert play(law, Within(3), 200) == 200
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_broken_model_breaks_a_law_and_the_right_one_does_not(name: str) -> None:
+    mistake = MISTAKES[name]
+
+    def play(seed: int) -> None:
+        mistake.law(Random(seed), mistake.lateness)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mistake.where, mistake.name, mistake.broken)
+        seed = first_failure(play, FEEDS, KNOWN.get(name, 0))
+    play(seed)

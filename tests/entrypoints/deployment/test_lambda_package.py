@@ -39,8 +39,9 @@ def test_the_handlers_need_no_other_package_and_all_modules_only_boto3(tmp_path:
 
 
 def test_equal_code_gives_an_equal_and_small_file(tmp_path: Path) -> None:
-    first, second = (write_lambda_zip(tmp_path / name).read_bytes() for name in ("a.zip", "b.zip"))
-    assert first == second
+    first = write_lambda_zip(tmp_path / "a.zip").read_bytes()
+    lambda_files.cache_clear()
+    assert write_lambda_zip(tmp_path / "b.zip").read_bytes() == first
     assert len(first) < 300_000
 
 

@@ -50,10 +50,9 @@ def test_cfn_lint_finds_nothing(made: dict[str, dict[str, Any]], case: str) -> N
     assert errors_of(made[case]) == []
 
 
-def test_cfn_lint_finds_what_is_wrong(made: dict[str, dict[str, Any]]) -> None:
-    template = json.loads(text_of(made["glue iceberg"]))
-    template["Resources"]["Queue"]["Properties"]["Colour"] = "blue"
-    template["Resources"]["JobRole"]["Properties"]["Policies"][0]["PolicyName"] = {"Ref": "Nothing"}
+def test_cfn_lint_finds_what_is_wrong() -> None:
+    queue = {"Type": "AWS::SQS::Queue", "Properties": {"Colour": "blue", "QueueName": {"Ref": "Nothing"}}}
+    template = {"AWSTemplateFormatVersion": "2010-09-09", "Resources": {"Queue": queue}}
     assert {error.split()[0] for error in errors_of(template)} == {"E3002", "E1020"}
 
 

@@ -222,7 +222,7 @@ def read_state(
     return memory
 
 
-@settings(max_examples=tries(150, 2000))
+@settings(max_examples=tries(50, 2000))
 @given(found=drawn())
 def test_a_frame_is_read_as_its_events_and_rejects(found: Drawn) -> None:
     batch = read_batch(event_frame(found.dimension, found.items, found.columns), found.plan)
@@ -233,7 +233,7 @@ def test_a_frame_is_read_as_its_events_and_rejects(found: Drawn) -> None:
         assert found.items[batch.places[item.position]].position == item.position
 
 
-@settings(max_examples=tries(150, 2000))
+@settings(max_examples=tries(50, 2000))
 @given(found=drawn())
 def test_a_remembered_batch_is_the_batch_that_was_read(found: Drawn) -> None:
     events = read_batch(event_frame(found.dimension, found.items, found.columns), found.plan).events
@@ -246,7 +246,7 @@ def test_a_remembered_batch_is_the_batch_that_was_read(found: Drawn) -> None:
     } == {event.position: (told(event, names_of), event.transaction is not None, BATCH) for event in events}
 
 
-@settings(max_examples=tries(150, 2000))
+@settings(max_examples=tries(50, 2000))
 @given(found=drawn(), data=st.data())
 def test_all_entries_that_matter_are_read_and_few_others(found: Drawn, data: st.DataObject) -> None:
     """And values are made of little else: of keys that begin as those that are touched, or are joined to them."""
@@ -314,7 +314,7 @@ def renamed(draw: Callable[[st.SearchStrategy[Any]], Any], found: Drawn) -> tupl
     return {name: f"new.{place}" for place, name in enumerate(old)}, draw(st.booleans())
 
 
-@settings(max_examples=tries(150, 2000))
+@settings(max_examples=tries(50, 2000))
 @given(data=st.data(), found=drawn())
 def test_remembered_events_are_read_with_the_current_columns(data: st.DataObject, found: Drawn) -> None:
     """Under their new names; a column that was added since, or a field, no update has sent."""
@@ -367,7 +367,7 @@ def event_of_now(event: ChangeEvent, renames: Mapping[str, str], grown: str | No
     return replace(event, cells={**{renames.get(name, name): cell for name, cell in own.items()}, "more": new})
 
 
-@settings(max_examples=tries(100, 1000))
+@settings(max_examples=tries(40, 1000))
 @given(data=st.data(), dimension=dimensions())
 def test_a_base_row_is_read_back_as_it_was_written(data: st.DataObject, dimension: Dimension) -> None:
     own = data.draw(keys(dimension))
@@ -394,7 +394,7 @@ SHOWN = [
 ]
 
 
-@settings(max_examples=tries(150, 2000))
+@settings(max_examples=tries(50, 2000))
 @given(data=st.data(), shown=st.sampled_from(SHOWN), previous_key=st.booleans())
 def test_versions_are_read_back_as_they_were_stored_and_remembered(
     data: st.DataObject, shown: ValidityColumns, previous_key: bool
@@ -481,7 +481,7 @@ def told_of(versions: Sequence[Version]) -> object:
     ]
 
 
-@settings(max_examples=tries(100, 1000))
+@settings(max_examples=tries(40, 1000))
 @given(data=st.data(), dimension=dimensions())
 def test_keys_are_rows_that_spark_finds(data: st.DataObject, dimension: Dimension) -> None:
     own = data.draw(st.lists(keys(dimension), max_size=3))

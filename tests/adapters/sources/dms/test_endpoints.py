@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from functools import reduce
+from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -38,7 +39,7 @@ from lakeward.adapters.spark.sql import names
 from lakeward.core.events import LOAD_SEQUENCE, UNSET
 from lakeward.core.ledger.objects import SourceObject
 
-DRAWS = int(os.environ.get("LAKEWARD_DRAWS", "300"))
+DRAWS = int(os.environ.get("LAKEWARD_DRAWS", "60"))
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -184,8 +185,8 @@ WRONG: dict[str, Any] = {
 @pytest.mark.parametrize("setting", WRONG)
 def test_a_setting_that_is_not_the_endpoints_is_found(drawn: list[Endpoint], setting: str) -> None:
     others = [one for one in drawn if getattr(one.options, setting) != WRONG[setting]]
-    told = [replace(one, options=one.options.model_copy(update={setting: WRONG[setting]})) for one in others]
-    assert sum(map(is_found, told)) >= 5
+    told = (replace(one, options=one.options.model_copy(update={setting: WRONG[setting]})) for one in others)
+    assert sum(islice(filter(None, map(is_found, told)), 5)) == 5
 
 
 def quoted_is_null(rest: str, dialect: Dialect) -> tuple[Field, str | None]:
@@ -214,7 +215,7 @@ def test_a_reader_that_breaks_a_rule_is_found(
 ) -> None:
     module, name, other = BROKEN[broken]
     monkeypatch.setattr(module, name, other)
-    assert sum(map(is_found, drawn)) >= 3
+    assert sum(islice(filter(None, map(is_found, drawn)), 3)) == 3
 
 
 # The reader of small batches.

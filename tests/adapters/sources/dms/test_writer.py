@@ -13,6 +13,7 @@ import pytest
 from dms_files import content_of, rows_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tries import tries
 
 from lakeward.adapters.sources.csv.parser import BOM, Dialect
 from lakeward.adapters.sources.dms.paths.file_names import PLACES
@@ -86,11 +87,12 @@ def dimension(schema: Schema = TEXTS) -> Dimension:
     return Dimension(name=ITEM, schema=schema, key=(schema.names[0],))
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=tries(100, 400))
 @given(styles(), st.lists(st.tuples(ANY_TEXT.map(lambda t: f"k{t}"), CELLS, CELLS), min_size=1, max_size=5))
 @example(Style(row_end="\n"), [("k", "a", "b\r")])
 @example(Style(row_end="\r\n"), [("k", "a\r\nb", "b\r")])
 @example(Style(), [("k", None, "NULL"), ("k", "", None)])
+@example(Style(), [("k", "a, ", "b")])
 def test_what_is_written_is_what_the_reference_reader_reads(
     style: Style, rows: list[tuple[str | None, ...]]
 ) -> None:

@@ -128,7 +128,7 @@ def bucket_of_laws(s3_server: Buckets) -> str:
     return s3_server.make()
 
 
-@settings(max_examples=tries(25, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=tries(10, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @example(case=({"a": b"1", "b": b"1"}, "a", "a", "b"))  # a crash came between copying and deleting
 @example(case=({"a": b"1", "b": b"2", "b.2": b"3"}, "a", "a", "b"))
 @given(case=cases())
