@@ -43,14 +43,17 @@ QUICKLY_COMPILED = {
 }
 """Settings for short runs: counting and optimizing code costs more than it gains.
 
-A parallel collector would take cores of other tests, and Delta caches the logs of 10,000 tables by default. With one
-compiler, Java reserves 48 MB for compiled code: it would remove code of a thousand tests, and compile it again. It
-would collect garbage each time that the classes outgrow a small limit. Hadoop starts `chmod` for each file that it
-writes, and VFORK does so without a helper process. Spark describes each plan for its web UI, which tests do not have.
+A parallel collector would take cores of other tests, and Delta caches the logs of 10,000 tables by default. With
+one compiler, Java reserves 48 MB for compiled code: it would remove code of a thousand tests, and compile it again.
+It would collect garbage each time that the classes outgrow a small limit. Hadoop starts `chmod` for each file that
+it writes, and VFORK does so without a helper process. Spark describes each plan for its web UI, which is hidden.
 """
 
 _HEAP = "-Xms1g -Xmn384m"
 """The heap begins as large as it becomes: growing it takes a full collection each time."""
+
+QUICK = ", ".join(f'"{name}" = "{value}"' for name, value in {**QUICKLY_COMPILED, **INTERPRETED}.items())
+"""Both as the lines of `settings` under `[spark]`, for commands that start Spark in a process of their own."""
 
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 """The default settings of Spark."""
