@@ -12,6 +12,7 @@ from buckets import Buckets
 from laps import on_the_other_line
 from project import ITEM, Project
 from pyspark.sql import SparkSession
+from spark import INTERPRETED, QUICKLY_COMPILED
 
 from lakeward.adapters.spark.session.jars import fetch, locked
 from lakeward.entrypoints import glue, job
@@ -66,6 +67,8 @@ DEFAULTS = {
     "spark.sql.timestampType": "TIMESTAMP_NTZ",
     "spark.sql.legacy.timeParserPolicy": "LEGACY",
     "spark.serializer": "org.apache.spark.serializer.KryoSerializer",
+    **QUICKLY_COMPILED,
+    **INTERPRETED,
 }
 """Settings with which a platform may start Spark. None of them changes a row."""
 

@@ -25,8 +25,9 @@ import pytest
 from delta_lake import by_delta_rs
 from deltalake import DeltaTable
 from followers import SCRIPT, Following
-from project import Project
+from project import ITEM, Project
 from pyiceberg.catalog import load_catalog
+from spark import QUICK
 
 from lakeward.adapters.formats.delta.metadata.progress import PROGRESS
 from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
@@ -96,7 +97,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 def configure(project: Project) -> None:
     """Write settings of a follower that lists files every second."""
-    project.configure()
+    project.configure(f"{ITEM}[spark]\nsettings = {{ {QUICK} }}\n")
     settings = project.folder / "lakeward.toml"
     settings.write_text(settings.read_text("utf-8").replace('name = "shop"', 'name = "shop"\npoll = "1s"'), "utf-8")
 

@@ -25,7 +25,7 @@ from live_shop import SHOP, ShopWriter
 from project import Project
 from pyspark.sql import SparkSession
 from registries import Registry
-from spark import INTERPRETED, QUICKLY_COMPILED
+from spark import QUICK
 
 pytestmark = pytest.mark.spark
 
@@ -71,7 +71,6 @@ then = "kafka"
 [source.kafka]
 """
 TABLES = {"shop.customer": ("id", "name", "balance", "note", "vip"), "shop.orders": ("region", "number", "total")}
-QUICK = ", ".join(f'"{name}" = "{value}"' for name, value in {**QUICKLY_COMPILED, **INTERPRETED}.items())
 ANEW = "DROP SCHEMA IF EXISTS shop CASCADE; CREATE SCHEMA shop;"
 ANEW_OF_MARIADB = "DROP DATABASE IF EXISTS shop; CREATE DATABASE shop CHARACTER SET utf8mb4;"
 PATIENCE = 120

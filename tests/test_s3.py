@@ -19,6 +19,7 @@ import pytest
 from buckets import Buckets
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
+from spark import QUICK
 
 from lakeward.entrypoints.cli import main
 
@@ -36,6 +37,9 @@ archive = "s3://{bucket}/backup"
 [target]
 kind = "iceberg"
 warehouse = "s3://{bucket}/lake"
+
+[spark]
+settings = {{ {quick} }}
 
 [tables."shop.item"]
 key = ["id"]
@@ -57,7 +61,7 @@ class Pipeline:
     capsys: pytest.CaptureFixture[str]
 
     def configure(self, bucket: str = "", more: str = "") -> None:
-        text = SETTINGS.format(bucket=bucket or self.bucket, more=more)
+        text = SETTINGS.format(bucket=bucket or self.bucket, quick=QUICK, more=more)
         (self.folder / "lakeward.toml").write_text(text, "utf-8")
 
     def put(self, name: str, content: str) -> None:
@@ -208,7 +212,7 @@ def test_rows_of_files_of_transactions_are_staged_in_a_bucket_by_spark(pipeline:
     """Spark writes and reads them through S3A. Files that every table has applied are gone after the run."""
     settings = SETTINGS.replace('timestamp_column = "at"', TRANSACTIONS)
     other = '[tables."shop.other"]\nkey = ["id"]\ncolumns = { id = "int", name = "string" }\n'
-    text = settings.format(bucket=pipeline.bucket, more=other)
+    text = settings.format(bucket=pipeline.bucket, quick=QUICK, more=other)
     (pipeline.folder / "lakeward.toml").write_text(text, "utf-8")
     pipeline.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n")
     pipeline.s3.put(f"s3://{pipeline.bucket}/landing/shop/other/LOAD00000001.csv", "1,x\n")

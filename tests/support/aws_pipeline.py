@@ -30,7 +30,7 @@ from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT
 from moto.glue.models import FakeJobRun, glue_backends
 from moto.moto_api import state_manager
 from policies import REGION, Stack
-from spark import QUICKLY_COMPILED
+from spark import INTERPRETED, QUICKLY_COMPILED
 from state_machines import ROLE, StepFunctions, wait_until
 
 from lakeward.adapters.aws.s3.access import split
@@ -154,6 +154,7 @@ def make_package(folder: Path, wheel: Path, kind: str) -> JobPackage:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraClassPath": jars,
         **QUICKLY_COMPILED,
+        **INTERPRETED,
     }
     (folder / "conf").mkdir()
     text = "".join(f"{name} {value}\n" for name, value in settings.items())

@@ -70,7 +70,7 @@ def playing(folder: Path, kind: str) -> Iterator[Played]:
 
 def _play(kind: str) -> None:
     """Start Spark as a run would, and execute the commands of its input."""
-    from spark import INTERPRETED  # noqa: PLC0415  # who only starts this imports no Spark
+    from spark import INTERPRETED, QUICKLY_COMPILED  # noqa: PLC0415  # who only starts this imports no Spark
 
     from lakeward.adapters.formats.delta import session as delta  # noqa: PLC0415
     from lakeward.adapters.formats.hudi import session as hudi  # noqa: PLC0415
@@ -79,7 +79,7 @@ def _play(kind: str) -> None:
     from lakeward.entrypoints.cli import main  # noqa: PLC0415
 
     own = {"delta": delta.SETTINGS, "hudi": hudi.SETTINGS}[kind]
-    sizes = {"spark.master": "local[2]", "spark.driver.memory": "2g", **INTERPRETED}
+    sizes = {"spark.master": "local[2]", "spark.driver.memory": "2g", **QUICKLY_COMPILED, **INTERPRETED}
     sessions = Sessions({kind, "s3"}, {**sizes, **own, **s3a_settings(find_access())}, Path("spark.log"))
     sessions().sql("SHOW TABLES").collect()
     answers, sys.stdout = sys.stdout, io.StringIO()

@@ -32,12 +32,28 @@ processes of their own.
 """
 
 _OTHERWISE = {"-XX:+UseParallelGC": "-XX:+UseSerialGC"}
-_QUICKLY = ("-XX:TieredStopAtLevel=1", "-Ddelta.log.cacheSize=25", *(_OTHERWISE.get(one, one) for one in JAVA))
-QUICKLY_COMPILED = {"spark.driver.extraJavaOptions": " ".join(_QUICKLY)}
-"""Java options for short runs: counting and optimizing code costs more than it gains.
+_QUICKLY = (
+    *("-XX:TieredStopAtLevel=1", "-Ddelta.log.cacheSize=25", *(_OTHERWISE.get(one, one) for one in JAVA)),
+    *("-XX:ReservedCodeCacheSize=256m", "-XX:-UseCodeCacheFlushing", "-XX:MetaspaceSize=512m"),
+    "-Djdk.lang.Process.launchMechanism=VFORK",
+)
+QUICKLY_COMPILED = {
+    "spark.driver.extraJavaOptions": " ".join(_QUICKLY),
+    "spark.sql.ui.explainMode": "simple",
+}
+"""Settings for short runs: counting and optimizing code costs more than it gains.
 
-A parallel collector would take cores of other tests, and Delta caches the logs of 10,000 tables by default.
+A parallel collector would take cores of other tests, and Delta caches the logs of 10,000 tables by default. With
+one compiler, Java reserves 48 MB for compiled code: it would remove code of a thousand tests, and compile it again.
+It would collect garbage each time that the classes outgrow a small limit. Hadoop starts `chmod` for each file that
+it writes, and VFORK does so without a helper process. Spark describes each plan for its web UI, which is hidden.
 """
+
+_HEAP = "-Xms1g -Xmn384m"
+"""The heap begins as large as it becomes: growing it takes a full collection each time."""
+
+QUICK = ", ".join(f'"{name}" = "{value}"' for name, value in {**QUICKLY_COMPILED, **INTERPRETED}.items())
+"""Both as the lines of `settings` under `[spark]`, for commands that start Spark in a process of their own."""
 
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 """The default settings of Spark."""
@@ -58,6 +74,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     log = tmp_path_factory.mktemp("spark") / "spark.log"
     settings = {"spark.master": "local[2]", "spark.driver.memory": "3g"}
     settings |= {**QUICKLY_COMPILED, **INTERPRETED, **DELTA}
+    settings["spark.driver.extraJavaOptions"] += f" {_HEAP}"
     jars = {"iceberg", "sqlite", "delta", "postgresql", "mariadb"}
     if line() == "3.5":  # one session for all formats: Hudi's tables are found by path
         extensions = {"spark.sql.extensions": f"{HUDI['spark.sql.extensions']},{DELTA['spark.sql.extensions']}"}
