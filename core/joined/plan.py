@@ -1,7 +1,8 @@
 """The plan of a batch of a joined table: which changes of its sources it processes, or that it compares all rows.
 
 Each commit of a joined table notes which commits of its sources it has passed. The next batch continues from there
-where every source still remembers all changes since, and otherwise compares all rows.
+where every source still remembers all changes since, and otherwise compares all rows. So does each batch of a
+history of histories.
 """
 
 from __future__ import annotations
@@ -22,8 +23,14 @@ class SourceCommit(NamedTuple):
     commit: str
 
 
+BEYOND_OPEN_END: Final = "a version begins or ends at the open end, or behind it"
+"""Why a key is left unchanged whose versions cannot be shown."""
+
 NO_COMMIT: Final = SourceCommit(0, "")
 """Stands for the commit that is passed of a source whose rows were read and some keys left unchanged."""
+
+OVER_TIME: Final = "it is a history of histories"
+"""Why all rows of a joined table are rebuilt whenever one of its sources has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,16 +86,14 @@ class JoinPlan:
 
     `since` has, for each source whose changes are processed, the batch after which they are. With reasons in
     `reasons`, all rows are computed and compared with the stored ones; the changed keys then only date changes.
-    `incomplete_sources` cannot list their changes, so their rows that are gone have no date. `before` are the
-    sources whose changed rows are also read as they were. `ran` is when the batch was begun, in microseconds since
-    1970. `is_first` says that the table does not exist yet, `is_redeclared` that it was made by another
-    declaration: then no time of its sources dates a difference.
+    `before` are the sources whose changed rows are also read as they were. `ran` is when the batch was begun, in
+    microseconds since 1970. `is_first` says that the table does not exist yet, `is_redeclared` that it was made by
+    another declaration: then no time of its sources dates a difference.
     """
 
     joining: JoinDefinition
     progress: JoinProgress
     since: Mapping[str, int] = field(default_factory=dict)
-    incomplete_sources: frozenset[str] = frozenset()
     before: frozenset[str] = frozenset()
     reasons: tuple[str, ...] = ()
     ran: int = 0
@@ -118,15 +123,16 @@ def plan_join(
     is_redeclared = progress.digest != digest
     if not is_redeclared and dict(progress.passed) == now:
         return None
-    went_on = {name: one for name, one in progress.passed.items() if name in now and one != now[name]}
+    other = ["it is declared in another way than before"] if is_redeclared else []
+    other += [OVER_TIME] if joining.over_time else []
+    passed = {} if joining.over_time else progress.passed
+    went_on = {name: one for name, one in passed.items() if name in now and one != now[name]}
     gaps = {name: _gap(joining, name, one, states[name]) for name, one in went_on.items()}
     since = {name: one.batch for name, one in went_on.items() if gaps[name] is None}
-    other = ["it is declared in another way than before"] if is_redeclared else []
     return JoinPlan(
         joining=joining,
         progress=JoinProgress(batch=progress.batch + 1, digest=digest, passed=now),
         since=since,
-        incomplete_sources=frozenset(went_on.keys() - since),
         before=frozenset(name for name in since if joining.needs_earlier_rows(name)),
         reasons=(*other, *(gap for gap in gaps.values() if gap is not None)),
         ran=ran,

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.history.stored_options import options_of
-from lakeward.core.joined.dates import BEYOND_OPEN_END
 from lakeward.core.joined.declaration import JoinDeclaration
-from lakeward.core.joined.plan import NO_COMMIT, JoinPlan, JoinProgress, SourceCommit
+from lakeward.core.joined.plan import BEYOND_OPEN_END, NO_COMMIT, JoinPlan, JoinProgress, SourceCommit
 from lakeward.core.joined.preparation import JoinJob, plan_next
 from lakeward.core.merge.counts import Counts
 from lakeward.core.pipeline.job import StepObserver, no_observer

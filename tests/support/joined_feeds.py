@@ -16,8 +16,8 @@ from random import Random
 from typing import Any
 
 from history_model import of_one_key
-from joined_laws import COLUMNS, KINDS, Image, Shop, shapes
 from joined_model import by_sql
+from joined_shops import COLUMNS, KINDS, Image, Shop, shapes
 from project import Project
 
 from lakeward.core.dimension import Dimension, TableName
@@ -260,7 +260,7 @@ class CheckedTable:
         now = self.model(town, town.now)
         for key in self.before.keys() | now.keys():
             if self.before.get(key) != now.get(key):
-                is_unknown = self.joining.unknown is not None and now.get(key) == self.joining.unknown[1]
+                is_unknown = self.joining.unknown is not None and now.get(key) == self.joining.unknown
                 begins = -day_of(ZERO) if is_unknown and not self.moments[key] else ran
                 self.moments[key].append((begins, now.get(key)))
         self.before = now
@@ -284,10 +284,18 @@ class CheckedTable:
     def model(self, town: Town, time: int) -> dict[Key, Image]:
         """Return the joined rows of a time as SQL makes them, and the unknown one; what is `as_now`, as it is."""
         sources = self.joined.sources
-        rows = {name: town.at(name, town.now if one.as_now else time) for name, one in sources.items()}
-        key = self.joining.dimension.key
-        made: dict[Key, Image] = {} if self.joining.unknown is None else dict([self.joining.unknown])
-        return made | {tuple(row[name] for name in key): row for row in by_sql(self.joined, KEYS, ALL, rows)}
+        return model(
+            self.joining,
+            {name: town.at(name, town.now if one.as_now else time) for name, one in sources.items()},
+        )
+
+
+def model(joining: JoinDefinition, rows: Mapping[str, Iterable[Image]] | Iterable[Image]) -> dict[Key, Image]:
+    """Return joined rows by key, with the unknown one: those that SQL makes of the rows of sources, or these."""
+    key, unknown = joining.dimension.key, joining.unknown
+    found = by_sql(joining.joined, KEYS, ALL, rows) if isinstance(rows, Mapping) else rows
+    made: dict[Key, Image] = {} if unknown is None else {tuple(unknown[name] for name in key): unknown}
+    return made | {tuple(row[name] for name in key): row for row in found}
 
 
 def keyed(joining: JoinDefinition, rows: Sequence[Seen]) -> dict[Key, Image]:

@@ -1,21 +1,16 @@
-"""The law of lookups: a table of facts has the rows that plain Python finds, after each batch."""
+"""Shops whose facts look members up at their own times, and the rows that plain Python finds."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
-from random import Random
 
-from joined_laws import KEYS, Image, Lake, Shop, change_and_plan, commit_batch, source, tables_of
+from joined_shops import KEYS, Image, Shop, SourceRow, source
 
-from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.history.options import ByColumn, History, ValidityColumns
-from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
-from lakeward.core.joined.join_definition import JoinDefinition
-from lakeward.core.joined.rows import RowsBySource, SourceRow
 from lakeward.core.schema import Type
 
 NUMBERED = History(validity=ByColumn("moment"), validity_columns=ValidityColumns(type=Type("bigint")))
@@ -47,24 +42,6 @@ def lookups() -> dict[str, dict[str, Source]]:
     }
 
 
-def random_lookup(random: Random) -> JoinDeclaration:
-    """Return a declared joined mirror that looks members up: of unknown ones it has NULL, a text, or it waits."""
-    name, found = random.choice(list(lookups().items()))
-    sources = {one: _random_source(random, of, drives=one == next(iter(found))) for one, of in found.items()}
-    return JoinDeclaration(name=TableName("dw", name), sources=sources, unknown=random.choice([None, {}]))
-
-
-def _random_source(random: Random, of: Source, *, drives: bool) -> Source:
-    if drives or random.random() < 0.3:
-        return of if drives else replace(of, way=JoinType.INNER)
-    return replace(of, otherwise={own: "-1" for own in of.columns if random.random() < 0.5})
-
-
-def numbered_tables() -> Mapping[TableName, Dimension]:
-    """Return the tables of the shop, which are histories with numbers as times."""
-    return tables_of(NUMBERED)
-
-
 class Facts(Shop):
     """A shop whose orders have a past, present or future time, or none."""
 
@@ -78,13 +55,6 @@ class Facts(Shop):
         return {
             key: [replace(one, cells={**one.cells, **_validity(one.valid_from, one.valid_to)}) for one in known]
             for key, known in super().versions(name).items()
-        }
-
-    def tables(self, joining: JoinDefinition) -> RowsBySource:
-        """Return the sources of a joined table as it reads them."""
-        return {
-            name: self.versions(name) if joining.reads_versions(name) else self.rows(name)
-            for name in joining.joined.sources
         }
 
 
@@ -135,18 +105,3 @@ def _shown(joined: JoinDeclaration, found: Mapping[str, Image | None]) -> dict[s
         for row in [found[name]]
         for own, column in of.columns.items()
     }
-
-
-def check_lookup(random: Random) -> None:
-    """Facts have the versions of their members that were valid at their times, late changes included."""
-    lake, shop = Lake(validate_joined(random_lookup(random), numbered_tables())), Facts(random)
-    joining, key = lake.joining, lake.joining.dimension.key
-    for _ in range(random.randrange(1, 6)):
-        plan = change_and_plan(random, shop, lake, late=True)
-        before = lake.current()
-        commit_batch(lake, plan, shop.tables(joining), shop)
-        now: dict[Key, Image] = {} if joining.unknown is None else {joining.unknown[0]: joining.unknown[1]}
-        now |= {tuple(row[name] for name in key): row for row in expected_rows(joining.joined, shop)}
-        assert lake.current() == now
-        changed = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
-        assert lake.wrote == {(key, 0) for key in changed}

@@ -1,4 +1,4 @@
-"""Count what a joined table cannot show of its driving source: `lakeward.core.joined.omitted_rows` for frames."""
+"""Count what a joined table cannot show of its driving source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _is_unknown_key(joining: JoinDefinition, driving: JoinedSource) -> str:
     """Return SQL for whether a row has the key of the unknown row."""
     if joining.unknown is None:
         return "false"
-    key, cells = joining.dimension.key, joining.unknown[1]
+    key, cells = joining.dimension.key, joining.unknown
     types = {column.name: column.type for column in joining.dimension.schema}
     equal = [
         f"{link} = CAST({literal(cells[name], types[name])} AS {ddl(types[name])})"

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from random import Random
+from typing import Any
 
 import pytest
-from joined_laws import shapes, tables_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from joined_commits import check_commits
+from joined_shops import shapes, tables_of
+from tries import tries
 
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import ByRun, History, Track
+from lakeward.core.joined import plan as plans
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.joined.join_definition import JoinDefinition
@@ -77,7 +84,7 @@ def test_all_is_made_anew_where_a_source_cannot_list_its_changes_and_others_stil
 ) -> None:
     plan = planned(orders=state, customer=EIGHT)
     assert (plan.reasons, plan.is_first) == ((reason,), False)
-    assert (plan.incomplete_sources, plan.since) == ({"orders"}, {"customer": 7})
+    assert plan.since == {"customer": 7}
 
 
 def test_another_declaration_makes_all_anew_and_its_sources_may_be_others() -> None:
@@ -86,6 +93,40 @@ def test_another_declaration_makes_all_anew_and_its_sources_may_be_others() -> N
     assert (plan.reasons, plan.is_redeclared) == (("it is declared in another way than before",), True)
     assert (plan.since, plan.progress.passed) == ({"orders": 7}, {**PASSED, "orders": EIGHT.now})
     assert plan.progress.digest != PROGRESS.digest
+
+
+def test_a_history_of_histories_is_made_anew_with_each_change_of_a_source() -> None:
+    joined = replace(SUMMARY.joined, history=History())
+    over_time = validate_joined(joined, tables_of(History()))
+    progress = replace(PROGRESS, digest=joined.digest)
+    plan = planned(progress, over_time, orders=replace(EIGHT, has_passed=False))
+    assert (plan.reasons, plan.since, plan.before) == (("it is a history of histories",), {}, frozenset())
+    assert plan_join(over_time, progress, STATES) is None
+
+
+@settings(max_examples=tries(100, 1000), deadline=None)
+@given(random=st.randoms(use_true_random=False))
+def test_a_batch_of_changed_keys_misses_no_change(random: Random) -> None:
+    check_commits(random)
+
+
+def play(feeds: int) -> None:
+    for seed in range(feeds):
+        check_commits(Random(seed))
+
+
+@pytest.mark.parametrize(
+    "changed", [{"has_passed": True}, {"replaced": 0}, {"remembers": 0}, {"shows_before": True}], ids=str
+)
+def test_a_gap_that_is_not_noticed_breaks_the_law(
+    monkeypatch: pytest.MonkeyPatch, changed: Mapping[str, Any]
+) -> None:
+    gap = plans._gap
+    monkeypatch.setattr(
+        plans, "_gap", lambda joining, name, passed, state: gap(joining, name, passed, replace(state, **changed))
+    )
+    with pytest.raises(AssertionError):
+        play(1000)
 
 
 def test_progress_is_stored_as_one_line_of_json() -> None:

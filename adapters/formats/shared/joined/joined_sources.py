@@ -130,7 +130,12 @@ class SourceReader:
 
     @property
     def _instant(self) -> str:
-        """Return SQL for the instant from which a row counts, if the join needs it (`row_instant` of the core)."""
+        """Return SQL for the instant from which a row counts, if the join needs it.
+
+        A row of a mirror is dated by the validity column of its source, else by its source time. Rows of a full
+        load have none, nor have those whose sequences are not commit times. An instant at which no version may
+        begin, such as a "never" at the open end, is NULL.
+        """
         history, validity = self._dating_history, self.source.declaration.validity
         if history is None:
             return "NULL"

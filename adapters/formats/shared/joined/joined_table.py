@@ -110,8 +110,7 @@ class JoinedLakeTable:
 
     def _needs_changes(self, plan: JoinPlan) -> bool:
         """Return whether changed keys matter. Where all rows are made anew, they only date what changed."""
-        is_dated = self.joining.joined.history is not None and not self.joining.over_time
-        return bool(plan.since) and (not plan.reasons or is_dated)
+        return bool(plan.since) and (not plan.reasons or self.joining.joined.history is not None)
 
     def _stored_rows(self, snapshot: TableSnapshot | None, keys: DataFrame | None) -> DataFrame:
         """Return the stored rows, of these keys or of all."""
