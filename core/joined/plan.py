@@ -26,9 +26,6 @@ class SourceCommit(NamedTuple):
 BEYOND_OPEN_END: Final = "a version begins or ends at the open end, or behind it"
 """Why a key is left unchanged whose versions cannot be shown."""
 
-NO_COMMIT: Final = SourceCommit(0, "")
-"""Stands for the commit that is passed of a source whose rows were read and some keys left unchanged."""
-
 OVER_TIME: Final = "it is a history of histories"
 """Why all rows of a joined table are rebuilt whenever one of its sources has changed."""
 
@@ -37,8 +34,9 @@ OVER_TIME: Final = "it is a history of histories"
 class JoinProgress:
     """How far a joined table has passed its sources, in the commit that carries its rows.
 
-    `digest` is that of the declaration. `passed` has the commit of each source that the rows were made of.
-    `unshown` are the rows of the sources that this commit could not show.
+    `digest` is that of the declaration. `passed` has the commit of each source that the rows were made of; it is
+    empty where keys were left unchanged by the first batch. `unshown` are the rows of the sources that this commit
+    could not show.
     """
 
     batch: int
@@ -67,17 +65,15 @@ class SourceState:
     """The state of a source as a joined table finds it.
 
     `now` is its newest commit, which is read. `has_passed` says whether the commit that was passed is still one of
-    its commits; it is not after a rollback, after the table was dropped, or where its snapshot has expired. Deletes
-    of the batches above `remembers` are all remembered. `replaced` is the newest batch that replaced rows without
-    remembering them: a truncate, a complete full load or an older snapshot (0: none). `shows_before` says whether
-    rows can be read as of the commit that was passed.
+    its commits and can be read; it is not after a rollback, after the table was dropped, or where its snapshot has
+    expired. Deletes of the batches above `remembers` are all remembered. `replaced` is the newest batch that
+    replaced rows without remembering them: a truncate, a complete full load or an older snapshot (0: none).
     """
 
     now: SourceCommit
     has_passed: bool = True
     remembers: int = 0
     replaced: int = 0
-    shows_before: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,15 +82,13 @@ class JoinPlan:
 
     `since` has, for each source whose changes are processed, the batch after which they are. With reasons in
     `reasons`, all rows are computed and compared with the stored ones; the changed keys then only date changes.
-    `before` are the sources whose changed rows are also read as they were. `ran` is when the batch was begun, in
-    microseconds since 1970. `is_first` says that the table does not exist yet, `is_redeclared` that it was made by
-    another declaration: then no time of its sources dates a difference.
+    `ran` is when the batch was begun, in microseconds since 1970. `is_first` says that the table does not exist
+    yet, `is_redeclared` that it was made by another declaration: then no time of its sources dates a difference.
     """
 
     joining: JoinDefinition
     progress: JoinProgress
     since: Mapping[str, int] = field(default_factory=dict)
-    before: frozenset[str] = frozenset()
     reasons: tuple[str, ...] = ()
     ran: int = 0
     is_first: bool = False
@@ -125,31 +119,27 @@ def plan_join(
         return None
     other = ["it is declared in another way than before"] if is_redeclared else []
     other += [OVER_TIME] if joining.over_time else []
+    other += [] if progress.passed else ["its first batch left keys unchanged"]
     passed = {} if joining.over_time else progress.passed
     went_on = {name: one for name, one in passed.items() if name in now and one != now[name]}
-    gaps = {name: _gap(joining, name, one, states[name]) for name, one in went_on.items()}
+    gaps = {name: _gap(name, one, states[name]) for name, one in went_on.items()}
     since = {name: one.batch for name, one in went_on.items() if gaps[name] is None}
     return JoinPlan(
         joining=joining,
         progress=JoinProgress(batch=progress.batch + 1, digest=digest, passed=now),
         since=since,
-        before=frozenset(name for name in since if joining.needs_earlier_rows(name)),
         reasons=(*other, *(gap for gap in gaps.values() if gap is not None)),
         ran=ran,
         is_redeclared=is_redeclared,
     )
 
 
-def _gap(joining: JoinDefinition, name: str, passed: SourceCommit, state: SourceState) -> str | None:
+def _gap(name: str, passed: SourceCommit, state: SourceState) -> str | None:
     """Return why a source cannot list all changes since it was passed, or None where it can."""
-    if passed == NO_COMMIT:
-        return f"{name} was read, and keys were left"
     if not state.has_passed:
         return f"batch {passed.batch} of {name} was rolled back, dropped or has expired"
     if state.replaced > passed.batch:
         return f"{name} was truncated, loaded anew or took an older snapshot in batch {state.replaced}"
     if state.remembers > passed.batch:
         return f"{name} has forgotten deletes up to batch {state.remembers}, and batch {passed.batch} was passed"
-    if joining.needs_earlier_rows(name) and not state.shows_before:
-        return f"{name} cannot be read as it was in batch {passed.batch}"
     return None

@@ -110,11 +110,13 @@ class Source:
     def state(self, passed: SourceCommit | None) -> SourceState:
         return SourceState(
             now=self.now.passed,
-            has_passed=passed is None or passed in self.now.lineage,
+            has_passed=passed is None or (passed in self.now.lineage and self.shows(passed)),
             remembers=self.remembers,
             replaced=self.now.replaced,
-            shows_before=any(commit.passed == passed for commit in self.commits),
         )
+
+    def shows(self, passed: SourceCommit) -> bool:
+        return any(commit.passed == passed for commit in self.commits)
 
     def listed(self, since: int) -> set[Key]:
         """Return the keys that batches above `since` changed, as far as rows and remembered deletes show it."""
@@ -145,6 +147,4 @@ def check_source(plan: JoinPlan, source: Source, passed: SourceCommit) -> None:
     differing = {key for key in before.keys() | now.keys() if before.get(key) != now.get(key)}
     since = plan.since.get(source.name)
     assert differing <= (set() if since is None else source.listed(since))
-    if differing and JOINING.needs_earlier_rows(source.name):
-        assert source.name in plan.before
-        assert passed in [one.passed for one in source.commits]
+    assert source.shows(passed) or not differing

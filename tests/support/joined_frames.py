@@ -21,8 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
 from lakeward.adapters.spark.joined.difference import Difference, compare_history, compare_mirror
-from lakeward.adapters.spark.joined.joined_rows import join_frames
-from lakeward.adapters.spark.joined.omitted_rows import find_omitted_rows
+from lakeward.adapters.spark.joined.joined_rows import find_omitted_rows, join_frames
 from lakeward.adapters.spark.joined.source_frames import JoinedSource, sources_of
 from lakeward.adapters.spark.joined.touched_keys import find_touched_keys
 from lakeward.adapters.spark.merge.resolution import FILE, POS

@@ -25,6 +25,7 @@ from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.joined.declaration import JoinType
 from lakeward.core.joined.join_definition import BEGINNING, JoinDefinition
+from lakeward.core.joined.omitted_rows import OmittedRows
 
 _ASKED: Final = "_lakeward_asked"
 """Column: the instant as of which a group is read."""
@@ -114,6 +115,27 @@ def _unknown(joining: JoinDefinition, spark: SparkSession) -> DataFrame | None:
     values = {c.name: (literal(cells[c.name], c.type), ddl(c.type)) for c in joining.dimension.schema}
     columns = [f"CAST({value} AS {type_}) AS {quoted(name)}" for name, (value, type_) in values.items()]
     return spark.range(1).selectExpr(*columns)
+
+
+def find_omitted_rows(joining: JoinDefinition, tables: Frames) -> OmittedRows:
+    """Return what a joined table cannot show of the rows or versions of its driving source.
+
+    Where the statistics of the table format exclude files, only the others are read. Nothing is read if rows are
+    found by their key, which is never NULL, and there is no unknown row.
+    """
+    driving, cells = sources_of(joining)[joining.joined.driving], joining.unknown
+    if not joining.needs_earlier_rows(driving.name) and cells is None:
+        return OmittedRows()
+    is_keyless, is_unknown = f"NOT ({are_not_null(driving.links)})", "false"
+    if cells is not None:
+        types = {column.name: column.type for column in joining.dimension.schema}
+        pairs = zip(driving.links, joining.dimension.key, strict=True)
+        is_unknown = " AND ".join(
+            f"{link} = CAST({literal(cells[name], types[name])} AS {ddl(types[name])})" for link, name in pairs
+        )
+    rows = tables[driving.name].where(f"{is_keyless} OR {is_unknown}")
+    [(keyless, unknown)] = rows.selectExpr(f"count_if({is_keyless})", f"count_if({is_unknown})").collect()
+    return OmittedRows(keyless, unknown > 0)
 
 
 def _moments(
