@@ -1,11 +1,7 @@
-"""A joined table that Spark keeps from frames, many shops whose tables it joins, and the expected rows.
-
-The expected rows are those that SQL makes in SQLite, or plain Python where versions are looked up.
-"""
+"""A joined table that Spark keeps from frames, and many shops whose tables it joins."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -13,10 +9,8 @@ from random import Random
 from typing import Any
 
 from frames import to_frame
-from history_model import of_one_key
-from joined_feeds import model
-from joined_shops import Changes, Image, Rows, Shop, SourceChange, SourceRow
-from lookup_laws import expected_rows
+from joined_feeds import JoinedShops, Seen
+from joined_shops import Changes, Image, Rows, SourceChange, SourceRow
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
@@ -28,18 +22,12 @@ from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.events import Cell, Key, key_of
-from lakeward.core.history.options import ByRun
-from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit, SourceState, plan_join
-from lakeward.core.merge.fold import columns_of
 
 DAY = 86_400_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-Seen = Mapping[tuple[Key, int], tuple[int | None, Image, Image]]
-"""The rows of a joined table by key and beginning: their ends, cells, and previous values."""
 
 
 def planned(joining: JoinDefinition, batch: int, *, whole: bool = False) -> JoinPlan:
@@ -155,22 +143,12 @@ def omitted_rows(joining: JoinDefinition, tables: Mapping[str, Rows]) -> Omitted
 
 
 @dataclass
-class Town:
-    """Many shops, whose tables are read as one; `plain` are the lookups that each of them is joined by.
-
-    With `each_change` the table is joined after each change of a shop, so that times of changes date versions.
-    """
-
-    joining: JoinDefinition
-    shops: Sequence[Shop]
-    plain: JoinDeclaration | None = None
-    each_change: bool = False
-    moments: dict[Key, list[tuple[int, Image | None]]] = field(default_factory=lambda: defaultdict(list))
-    joined_before: Mapping[Key, Image] = field(default_factory=dict)
+class Town(JoinedShops):
+    """Many shops, whose tables are read as one."""
 
     @property
     def sources(self) -> Sequence[str]:
-        return list(self.joining.joined.sources)
+        return list(self.joined.sources)
 
     def change(self, random: Random, *, is_new: bool) -> None:
         """Change each shop some times; one that is new gets most of its rows."""
@@ -203,61 +181,3 @@ class Town:
                     found[name][number, *key] = replace(one, before=before)
             shop.changes.clear()
         return found
-
-    @property
-    def now(self) -> int:
-        return max(shop.now for shop in self.shops)
-
-    def at(self, name: str, time: int) -> list[Image]:
-        return [{"shop": number, **row} for number, shop in enumerate(self.shops) for row in shop.at(name, time)]
-
-    def joined_at(self, time: int) -> dict[Key, Image]:
-        """Return the joined rows of a time, and those that are as they are now, with the unknown row."""
-        sources = self.joining.joined.sources
-        if self.plain is None:
-            return model(
-                self.joining, {name: self.at(name, self.now if of.as_now else time) for name, of in sources.items()}
-            )
-        rows = [
-            {"shop": number, **row}
-            for number, shop in enumerate(self.shops)
-            for row in expected_rows(self.plain, shop)
-        ]
-        return model(self.joining, rows)
-
-    def expected(self, run: int) -> Seen:
-        """Return the rows that the joined table has after a run."""
-        if self.joining.joined.history is None:
-            return {(key, 0): (None, row, {}) for key, row in self.joined_at(self.now).items()}
-        moments: dict[Key, list[tuple[int, Image | None]]] = defaultdict(list)
-        if self.joining.over_time:
-            past = {time: self.joined_at(time) for time in range(self.now + 1)}
-            for key in {key for rows in past.values() for key in rows}:
-                moments[key] = [(time, rows.get(key)) for time, rows in past.items()]
-        else:
-            moments = self._moments(run)
-        columns = columns_of(self.joining.dimension)
-        assert columns is not None
-        return {
-            (key, one.valid_from): (
-                one.valid_to,
-                one.image,
-                {f"previous_{name}": value for name, value in one.previous.items()},
-            )
-            for key, of_key in moments.items()
-            for one in of_one_key(of_key, columns.tracked, columns.first_values, columns.previous)
-        }
-
-    def _moments(self, run: int) -> dict[Key, list[tuple[int, Image | None]]]:
-        """Return the states of each joined row at each run that changed it, with their instants."""
-        history, rows = self.joining.joined.history, self.joined_at(self.now)
-        assert history is not None
-        for key in self.joined_before.keys() | rows.keys():
-            if self.joined_before.get(key) == rows.get(key):
-                continue
-            is_unknown = rows.get(key) == self.joining.unknown and not self.moments[key]
-            by_run = isinstance(history.validity, ByRun)
-            begins = 0 if is_unknown else run if by_run else self.shops[int(str(key[0]))].now
-            self.moments[key].append((begins, rows.get(key)))
-        self.joined_before = rows
-        return self.moments

@@ -11,7 +11,7 @@ from history_model import periods
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
-from lakeward.core.history.options import History, Kind
+from lakeward.core.history.options import ByColumn, History, Kind, ValidityColumns
 from lakeward.core.joined.declaration import Aggregate, Function, Source
 from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.schema import Column, Schema, Type
@@ -187,3 +187,51 @@ class Shop:
         for (name, key), (time, before) in self.changes.items():
             found[name][(key,)] = SourceChange(before if joining.needs_earlier_rows(name) else (), time)
         return found
+
+
+NUMBERED = History(validity=ByColumn("moment"), validity_columns=ValidityColumns(type=Type("bigint")))
+"""The options of the tables of the shop. Its times and `orders.at` are numbers."""
+
+
+def lookups() -> dict[str, dict[str, Source]]:
+    """Return the lookups of the law: of facts, of groups of facts, and by more than the key of a member."""
+    validity = {"since": "valid_from", "until": "valid_to"}
+    customer = source("customer", "name", on=("id",), to=("customer",), at="at")
+    return {
+        "facts": {
+            "orders": source("orders", "id", "amount"),
+            "customer": replace(customer, columns={**customer.columns, **validity}),
+            "region": source("region", "title", on=("code",), to=("region",), beside="customer"),
+            "address": source("address", "city", on=("id",), to=("customer",), at="at"),
+        },
+        "groups": {
+            "orders": replace(
+                source("orders", "customer", "at", on=("customer", "at")),
+                aggregates={"orders_count": Aggregate(Function.COUNT)},
+            ),
+            "customer": customer,
+        },
+        "more than the key": {
+            "orders": source("orders", "id"),
+            "customer": replace(customer, on=("id", "region"), to=("customer", "amount")),
+        },
+    }
+
+
+class Facts(Shop):
+    """A shop whose orders have a past, present or future time, or none."""
+
+    def image(self, name: str, key: int) -> Image:
+        """Return a changed row."""
+        image = super().image(name, key)
+        return {**image, "at": self.random.choice([None, *range(self.now + 2)])} if name == "orders" else image
+
+    def versions(self, name: str) -> dict[Key, list[SourceRow]]:
+        """Return all versions of the rows of a table, with what its history adds."""
+        return {
+            key: [
+                replace(one, cells={**one.cells, "valid_from": one.valid_from, "valid_to": one.valid_to})
+                for one in known
+            ]
+            for key, known in super().versions(name).items()
+        }

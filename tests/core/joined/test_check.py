@@ -11,8 +11,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Sequences
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Surrogate, ValidityColumns
-from lakeward.core.joined.aggregates import type_of
-from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.check import type_of, validate_joined
 from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
 from lakeward.core.schema import Column, Schema, Type, parse_type
 

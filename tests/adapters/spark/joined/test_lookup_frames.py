@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
 from lakeward.adapters.spark.joined.joined_rows import join_frames
-from lakeward.adapters.spark.joined.source_frames import JoinedSource, sources_of
+from lakeward.adapters.spark.joined.source_frames import sources_of
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Cell, Position
@@ -180,25 +180,3 @@ def test_a_fact_finds_the_version_that_is_valid_at_its_time(
     active: SparkSession, history: History, at: str, change: int
 ) -> None:
     check(active, history, at, change)
-
-
-def covers(begins: str, ends: str) -> Any:
-    """Return a mistake of `covers`, with other comparisons of the instant."""
-    return lambda self, at: f"{self.begins} {begins} {at} AND ({self.ends} IS NULL OR {at} {ends} {self.ends})"
-
-
-@pytest.mark.parametrize(
-    ("name", "broken"),
-    [
-        pytest.param("covers", covers("<=", "<="), id="valid at its end"),
-        pytest.param("covers", covers("<", "<"), id="not valid at its beginning"),
-        pytest.param("covers", covers("<=", "+ 1 <"), id="not valid just before its end"),
-        pytest.param("_defaults", lambda _: {}, id="nothing otherwise"),
-    ],
-)
-def test_a_mistake_of_a_lookup_is_found(
-    active: SparkSession, monkeypatch: pytest.MonkeyPatch, name: str, broken: Any
-) -> None:
-    monkeypatch.setattr(JoinedSource, name, broken)
-    with pytest.raises(AssertionError):
-        check(active, *CASES[0])
