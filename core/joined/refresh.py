@@ -127,6 +127,5 @@ def _passed_commits(plan: JoinPlan, before: Progress, resolved: MergeResult) -> 
     """Return how far the sources are passed: where keys are left unchanged, no further than before."""
     progress = plan.progress
     if resolved.skipped_keys is not None:
-        is_first = before.joined is None
-        progress = replace(progress, passed={}) if is_first else JoinProgress.from_json(before.joined or "")
+        progress = replace(progress, passed={}) if before.joined is None else JoinProgress.from_json(before.joined)
     return replace(progress, batch=plan.batch, unshown=resolved.omitted_rows)
