@@ -505,15 +505,15 @@ def test_keys_whose_versions_others_altered_are_skipped_until_they_are_put_right
 @pytest.mark.long
 @ON_TWO
 @DAMAGED
-def test_altered_versions_of_a_history_of_histories_are_made_anew_once_a_source_touches_them(
+def test_altered_versions_of_a_history_of_histories_are_made_anew_with_the_next_change_of_a_source(
     project: Project, spark: SparkSession
 ) -> None:
     named(project, "history")
     alter(project, spark, prolonged, "dw.customer")
     put(project, "customer", 7, "U,1,Ann 7")
+    assert project.call("verify", "--history", "dw.customer").code != 0
     assert project.call("run", "--once").code == 0
-    [found] = project.call("verify", "--history", "dw.customer", "--json").document["tables"]
-    assert [(one["key"], one["rule"]) for one in found["examples"]] == [(["2"], "overlap")]
+    assert project.call("verify", "--history", "dw.customer").code == 0
 
 
 @pytest.mark.long
@@ -531,5 +531,5 @@ def test_a_row_whose_old_key_was_deleted_late_leaves_the_joined_table(project: P
     assert (9, "Ann") in project.rows("customer", "dw", ("id", "name"))
     put(project, "customer", 4, "D,1,~,")
     last = joined(project)["last"]
-    assert (last["whole"], last["since"]) == ([], {"customer": 2})
+    assert last["whole"] == ([] if mode == "mirror" else ["it is a history of histories"])
     assert 9 not in [key for (key,) in project.rows("customer", "dw", ("id",))]

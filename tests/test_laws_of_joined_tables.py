@@ -2,7 +2,7 @@
 
 The changes of many shops are random: rows are inserted, changed, deleted and get other keys, some of them late.
 They pass through files, settings and commands, and the tables are read by others than Spark.
-`tests/adapters/spark/joined/test_joined_frames.py` has the same of frames alone, against the core.
+`tests/adapters/spark/joined/test_joined_frames.py` has the same of frames alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from joined_feeds import (
     kinds_of,
     settings_of,
 )
-from joined_laws import shapes
+from joined_shops import shapes
 from project import NOW, Project, any_kind
 from pyspark.sql import DataFrame
 
@@ -34,6 +34,7 @@ from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import ByRun, History, ValidityColumns
 from lakeward.core.joined.declaration import JoinDeclaration
+from lakeward.core.joined.plan import OVER_TIME
 from lakeward.core.schema import Type
 from lakeward.entrypoints import container
 
@@ -47,20 +48,19 @@ DAY = 86_400_000_000
 
 @dataclass
 class Lake:
-    """A project with joined tables of many shops, run after run; `both` says that each table is a mirror, too."""
+    """A project with joined tables of many shops, run after run; each source is a mirror and a history."""
 
     project: Project
     monkeypatch: pytest.MonkeyPatch
     random: Random
     town: Town
     tables: Sequence[CheckedTable] = ()
-    both: bool = False
     runs: int = 0
 
     def join(self, *joined: JoinDeclaration) -> Lake:
         """Declare joined tables."""
-        named = [in_lake(one, f"joined_{number}", both=self.both) for number, one in enumerate(joined)]
-        self.tables = [CheckedTable(joining) for joining in named]
+        named = [in_lake(one, f"joined_{number}") for number, one in enumerate(joined)]
+        self.tables = [CheckedTable(joining, self.town.shops) for joining in named]
         self.configure()
         return self
 
@@ -70,32 +70,32 @@ class Lake:
         return [*dict.fromkeys(name for one in self.tables for name in one.joined.sources)]
 
     def configure(self, *more: JoinDeclaration) -> None:
-        mode = '["mirror", "history"]' if self.both else '"history"'
         joined = [*(one.joined for one in self.tables), *more]
-        self.project.configure(settings_of(self.names, mode, joined), SOURCE)
+        self.project.configure(settings_of(self.names, joined), SOURCE)
 
     def run(self, changes: range) -> None:
-        """Change the shops and run, a day after the run before: nothing but what was touched is made anew."""
+        """Change the shops and run, a day after the run before; histories of histories alone are made anew."""
         self.town.change(self.names, changes)
         self.town.deliver(self.project, self.names)
         self.runs += 1
         self.monkeypatch.setattr(container, "clock", lambda: NOW + self.runs * DAY)
         ended = self.project.call("run", "--once", "--json")
         assert ended.code == 0, ended.out + ended.err
-        reasons = [one["last"]["whole"] for one in ended.document["joined"] if one["last"] is not None]
-        assert all(whole == (["it has no rows yet"] if self.runs == 1 else []) for whole in reasons)
+        for table, joined in zip(self.tables, ended.document["joined"], strict=True):
+            anew = [OVER_TIME] if table.joining.over_time else []
+            assert joined["last"] is None or joined["last"]["whole"] == (
+                ["it has no rows yet"] if self.runs == 1 else anew
+            )
 
     def check(self) -> None:
         """Compare each joined table with what SQL makes of the shops."""
         for table in self.tables:
-            table.check(self.project, self.town, (NOW + self.runs * DAY) // DAY - day_of(ZERO))
+            table.check(self.project, (NOW + self.runs * DAY) // DAY - day_of(ZERO))
 
     def check_anew(self) -> None:
         """Make copies of the joined tables at once, and compare them; those dated by runs differ."""
         of = [one for one in self.tables if not by_runs(one.joined)]
-        copies = [
-            replace(one.joined, name=TableName("dw", f"{one.joined.name.table}_anew")) for one in of
-        ]
+        copies = [replace(one.joined, name=TableName("dw", f"{one.joined.name.table}_anew")) for one in of]
         self.configure(*copies)
         assert self.project.call("run", "--once").code == 0
         for table, copy in zip(of, copies, strict=True):
@@ -110,15 +110,14 @@ def in_order(rows: Sequence[Any]) -> list[Any]:
     return sorted(rows, key=str)
 
 
-def mirrored(random: Random, *shapes: str, but: str | None = None) -> JoinDeclaration:
-    """Return a joined mirror of one of these shapes, but for one of its sources."""
-    joined = declared(random.choice(shapes), random, unknown={})
-    return replace(joined, sources={name: one for name, one in joined.sources.items() if name != but})
+def mirrored(random: Random, *shapes: str) -> JoinDeclaration:
+    """Return a joined mirror of one of these shapes."""
+    return declared(random.choice(shapes), random, unknown={})
 
 
-def over_time(random: Random, *shapes: str, but: str | None = None) -> JoinDeclaration:
+def over_time(random: Random, *shapes: str) -> JoinDeclaration:
     """Return a joined history of histories, of columns of several kinds; some sources are as they are now."""
-    joined = mirrored(random, *shapes, but=but)
+    joined = mirrored(random, *shapes)
     now = {name for name in joined.others if random.random() < 0.3}
     sources = {name: replace(one, as_now=name in now) for name, one in joined.sources.items()}
     return replace(joined, sources=sources, history=History(kinds=kinds_of(joined)))
@@ -139,22 +138,10 @@ def make_lake(project: Project, monkeypatch: pytest.MonkeyPatch) -> MakeLake:
     print("seed", seed)  # is shown where a test fails
     random = Random(seed)
 
-    def make(*, both: bool = False) -> Lake:
-        town = Town([Captured(Random(random.random())) for _ in range(SHOPS)])
-        return Lake(project, monkeypatch, random, town, both=both)
+    def make() -> Lake:
+        return Lake(project, monkeypatch, random, Town([Captured(Random(random.random())) for _ in range(SHOPS)]))
 
     return make
-
-
-@pytest.mark.long
-def test_two_joined_tables_of_histories_are_as_if_made_at_once(make_lake: MakeLake) -> None:
-    """A summary, and a history of groups; both are made of the same two histories."""
-    lake = make_lake()
-    lake.join(mirrored(lake.random, "summary", but="region"), over_time(lake.random, "groups", but="region"))
-    for changes in (MANY, SOME):
-        lake.run(changes)
-        lake.check()
-    lake.check_anew()
 
 
 @pytest.mark.long
@@ -162,7 +149,7 @@ def test_two_joined_tables_of_histories_are_as_if_made_at_once(make_lake: MakeLa
 @any_kind
 def test_any_joined_tables_are_as_if_made_at_once(make_lake: MakeLake) -> None:
     """Mirrors, histories of histories, and one of mirrors: with and without aggregates, in chains and by groups."""
-    lake, names = make_lake(both=True), [*shapes()]
+    lake, names = make_lake(), [*shapes()]
     lake.join(
         mirrored(lake.random, "groups"),
         mirrored(lake.random, *names),
@@ -206,12 +193,10 @@ def rows_before_are_lost(patch: pytest.MonkeyPatch) -> None:
         rows_before_are_lost,
     ],
 )
-def test_a_mistake_breaks_the_law(
-    make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch, broken: Break
-) -> None:
+def test_a_mistake_breaks_the_law(make_lake: MakeLake, monkeypatch: pytest.MonkeyPatch, broken: Break) -> None:
     broken(monkeypatch)
-    lake = make_lake(both=True)
-    lake.join(mirrored(lake.random, "summary", but="region"))
+    lake = make_lake()
+    lake.join(mirrored(lake.random, "summary"))
     lake.run(MANY)
     lake.check()
     lake.run(SOME)

@@ -7,9 +7,7 @@ from typing import Final
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
-from lakeward.core.joined.aggregates import type_of
-from lakeward.core.joined.check_history import history_findings
-from lakeward.core.joined.check_lookup import lookup_findings
+from lakeward.core.joined.check_times import history_findings, lookup_findings
 from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
 from lakeward.core.joined.errors import Findings, column_type, list_names, refuse
 from lakeward.core.joined.join_definition import JoinDefinition, link_columns
@@ -19,6 +17,8 @@ from lakeward.core.text.suggestions import nearest
 from lakeward.core.text.values import MISFIT, from_text
 
 _INTEGERS: Final = frozenset({"int", "bigint"})
+_SUMS: Final[Mapping[str, str]] = {"int": "bigint", "bigint": "decimal", "decimal": "decimal"}
+"""The types that can be summed without rounding, and the types that hold their sums."""
 
 
 def validate_joined(joined: JoinDeclaration, tables: Mapping[TableName, Dimension]) -> JoinDefinition:
@@ -147,6 +147,20 @@ def _aggregate_findings(name: str, aggregate: Aggregate, table: Dimension) -> Fi
         yield f"{function.value} of {name}.{column}, which is {column_type(table, column).with_article}", todo
     if by is not None and column_type(table, by).is_nested:
         yield f"{name}.{by} is {column_type(table, by).with_article}", "Nested values have no order."
+
+
+def type_of(aggregate: Aggregate, column: Type) -> Type | None:
+    """Return the type of an aggregate of a column, or None where the column does not have that aggregate.
+
+    The sum of an int is a bigint, that of a bigint or a decimal has 38 digits. A sum of floats would depend on the
+    order of the rows.
+    """
+    if aggregate.function is Function.COUNT:
+        return Type("bigint")
+    if aggregate.function is Function.SUM:
+        wide = _SUMS.get(column.name)
+        return None if wide is None else Type(wide, 38, column.scale) if wide == "decimal" else Type(wide)
+    return None if aggregate.function is not Function.LATEST and column.is_nested else column
 
 
 def _missing_columns(name: str, table: Dimension, columns: Iterable[str]) -> Findings:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from lakeward.core.dimension import Dimension
-from lakeward.core.events import Cell, Key, key_of
-from lakeward.core.history.instants import instant_of_value
-from lakeward.core.history.options import History
-from lakeward.core.joined.aggregates import Cells
+from lakeward.core.events import Cell
 from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.text.values import from_text
+
+BEGINNING: Final = 0
+"""The instant from which the unknown row of a history is valid: 1970, or the number 0."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +41,6 @@ class JoinDefinition:
         """Whether all versions of a source are read, not only its present rows."""
         return self.looks_up(name) or (self.over_time and self.keeps_versions(name))
 
-    def lookup_instant(self, name: str, row: Cells) -> int | None:
-        """Return the instant at which a row of another source looks this one up; None: it finds nothing."""
-        at, history = self.joined.sources[name].at, self.tables[name].history
-        return None if at is None else instant_of_value(row[at], history or History())
-
     def otherwise(self, name: str) -> Mapping[str, Cell]:
         """Return the values of the columns of a source where no row of it is found."""
         texts, own = self.joined.sources[name].otherwise, self.dimension.schema
@@ -63,15 +59,16 @@ class JoinDefinition:
         return not set(self.link_columns(name)) <= set(self.tables[name].key)
 
     @property
-    def unknown(self) -> tuple[Key, Mapping[str, Cell]] | None:
-        """The key and the cells of the row that stands for missing ones, or None."""
+    def unknown(self) -> Mapping[str, Cell] | None:
+        """The row that stands for missing ones, or None."""
         texts = self.joined.unknown
         if texts is None:
             return None
-        own, key = self.dimension.schema, self.dimension.key
-        named = {**dict.fromkeys(key, "-1"), **texts}
-        cells = {one.name: from_text(named[one.name], one.type) if one.name in named else None for one in own}
-        return key_of(cells, key) or (), cells
+        named = {**dict.fromkeys(self.dimension.key, "-1"), **texts}
+        return {
+            one.name: from_text(named[one.name], one.type) if one.name in named else None
+            for one in self.dimension.schema
+        }
 
 
 def link_columns(joined: JoinDeclaration, name: str, table: Dimension) -> Sequence[str]:

@@ -9,10 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lakeward.core.events import key_of
 from lakeward.core.joined.declaration import JoinDeclaration
-from lakeward.core.joined.join_definition import JoinDefinition
-from lakeward.core.joined.rows import RowsBySource
 from lakeward.core.text.numbers import format_count
 
 
@@ -48,11 +45,3 @@ class OmittedRows:
                 "(`unknown`)."
             )
         return texts
-
-
-def find_omitted_rows(joining: JoinDefinition, tables: RowsBySource) -> OmittedRows:
-    """Return which rows, or versions, of the driving source a joined table cannot show."""
-    driving, unknown = joining.joined.driving, joining.unknown
-    columns = joining.link_columns(driving)
-    keys = [key_of(row.cells, columns) for rows in tables[driving].values() for row in rows]
-    return OmittedRows(keys.count(None), unknown is not None and unknown[0] in keys)

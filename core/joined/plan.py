@@ -1,7 +1,8 @@
 """The plan of a batch of a joined table: which changes of its sources it processes, or that it compares all rows.
 
 Each commit of a joined table notes which commits of its sources it has passed. The next batch continues from there
-where every source still remembers all changes since, and otherwise compares all rows.
+where every source still remembers all changes since, and otherwise compares all rows. So does each batch of a
+history of histories.
 """
 
 from __future__ import annotations
@@ -22,16 +23,20 @@ class SourceCommit(NamedTuple):
     commit: str
 
 
-NO_COMMIT: Final = SourceCommit(0, "")
-"""Stands for the commit that is passed of a source whose rows were read and some keys left unchanged."""
+BEYOND_OPEN_END: Final = "a version begins or ends at the open end, or behind it"
+"""Why a key is left unchanged whose versions cannot be shown."""
+
+OVER_TIME: Final = "it is a history of histories"
+"""Why all rows of a joined table are rebuilt whenever one of its sources has changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinProgress:
     """How far a joined table has passed its sources, in the commit that carries its rows.
 
-    `digest` is that of the declaration. `passed` has the commit of each source that the rows were made of.
-    `unshown` are the rows of the sources that this commit could not show.
+    `digest` is that of the declaration. `passed` has the commit of each source that the rows were made of; it is
+    empty where keys were left unchanged by the first batch. `unshown` are the rows of the sources that this commit
+    could not show.
     """
 
     batch: int
@@ -60,17 +65,15 @@ class SourceState:
     """The state of a source as a joined table finds it.
 
     `now` is its newest commit, which is read. `has_passed` says whether the commit that was passed is still one of
-    its commits; it is not after a rollback, after the table was dropped, or where its snapshot has expired. Deletes
-    of the batches above `remembers` are all remembered. `replaced` is the newest batch that replaced rows without
-    remembering them: a truncate, a complete full load or an older snapshot (0: none). `shows_before` says whether
-    rows can be read as of the commit that was passed.
+    its commits and can be read; it is not after a rollback, after the table was dropped, or where its snapshot has
+    expired. Deletes of the batches above `remembers` are all remembered. `replaced` is the newest batch that
+    replaced rows without remembering them: a truncate, a complete full load or an older snapshot (0: none).
     """
 
     now: SourceCommit
     has_passed: bool = True
     remembers: int = 0
     replaced: int = 0
-    shows_before: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,17 +82,13 @@ class JoinPlan:
 
     `since` has, for each source whose changes are processed, the batch after which they are. With reasons in
     `reasons`, all rows are computed and compared with the stored ones; the changed keys then only date changes.
-    `incomplete_sources` cannot list their changes, so their rows that are gone have no date. `before` are the
-    sources whose changed rows are also read as they were. `ran` is when the batch was begun, in microseconds since
-    1970. `is_first` says that the table does not exist yet, `is_redeclared` that it was made by another
-    declaration: then no time of its sources dates a difference.
+    `ran` is when the batch was begun, in microseconds since 1970. `is_first` says that the table does not exist
+    yet, `is_redeclared` that it was made by another declaration: then no time of its sources dates a difference.
     """
 
     joining: JoinDefinition
     progress: JoinProgress
     since: Mapping[str, int] = field(default_factory=dict)
-    incomplete_sources: frozenset[str] = frozenset()
-    before: frozenset[str] = frozenset()
     reasons: tuple[str, ...] = ()
     ran: int = 0
     is_first: bool = False
@@ -118,32 +117,29 @@ def plan_join(
     is_redeclared = progress.digest != digest
     if not is_redeclared and dict(progress.passed) == now:
         return None
-    went_on = {name: one for name, one in progress.passed.items() if name in now and one != now[name]}
-    gaps = {name: _gap(joining, name, one, states[name]) for name, one in went_on.items()}
-    since = {name: one.batch for name, one in went_on.items() if gaps[name] is None}
     other = ["it is declared in another way than before"] if is_redeclared else []
+    other += [OVER_TIME] if joining.over_time else []
+    other += [] if progress.passed else ["its first batch left keys unchanged"]
+    passed = {} if joining.over_time else progress.passed
+    went_on = {name: one for name, one in passed.items() if name in now and one != now[name]}
+    gaps = {name: _gap(name, one, states[name]) for name, one in went_on.items()}
+    since = {name: one.batch for name, one in went_on.items() if gaps[name] is None}
     return JoinPlan(
         joining=joining,
         progress=JoinProgress(batch=progress.batch + 1, digest=digest, passed=now),
         since=since,
-        incomplete_sources=frozenset(went_on.keys() - since),
-        before=frozenset(name for name in since if joining.needs_earlier_rows(name)),
         reasons=(*other, *(gap for gap in gaps.values() if gap is not None)),
         ran=ran,
         is_redeclared=is_redeclared,
     )
 
 
-def _gap(joining: JoinDefinition, name: str, passed: SourceCommit, state: SourceState) -> str | None:
+def _gap(name: str, passed: SourceCommit, state: SourceState) -> str | None:
     """Return why a source cannot list all changes since it was passed, or None where it can."""
-    if passed == NO_COMMIT:
-        return f"{name} was read, and keys were left"
     if not state.has_passed:
         return f"batch {passed.batch} of {name} was rolled back, dropped or has expired"
     if state.replaced > passed.batch:
         return f"{name} was truncated, loaded anew or took an older snapshot in batch {state.replaced}"
     if state.remembers > passed.batch:
         return f"{name} has forgotten deletes up to batch {state.remembers}, and batch {passed.batch} was passed"
-    if joining.needs_earlier_rows(name) and not state.shows_before:
-        return f"{name} cannot be read as it was in batch {passed.batch}"
     return None

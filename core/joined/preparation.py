@@ -82,7 +82,7 @@ class PreparedJoin:
     """The state of a joined table and the plan of its next batch, None where there is nothing to do.
 
     `merge` is that plan as a `MergePlan`. `missing_sources` are the sources without a commit: the table begins when
-    each has one.
+    each has one. `over_time` says that it is a history of histories, of which each batch rebuilds all rows.
     """
 
     state: TableState = field(default_factory=lambda: TableState(Progress(), None))
@@ -90,6 +90,7 @@ class PreparedJoin:
     plan: JoinPlan | None = None
     merge: MergePlan | None = None
     missing_sources: tuple[TableName, ...] = ()
+    over_time: bool = False
 
 
 def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> PreparedJoin:
@@ -111,7 +112,7 @@ def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> PreparedJoin
         passed = progress_of(joining, state)
         plan = plan_join(joining, passed, table.sources(passed), job.now())
         merge = None if plan is None else merge_of(plan, state)
-        return PreparedJoin(state=state, table=table, plan=plan, merge=merge)
+        return PreparedJoin(state=state, table=table, plan=plan, merge=merge, over_time=joining.over_time)
 
 
 def _with_stored_columns(source: Dimension, state: TableState) -> Dimension:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 
 from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.history.stored_options import options_of
-from lakeward.core.joined.dates import BEYOND_OPEN_END
 from lakeward.core.joined.declaration import JoinDeclaration
-from lakeward.core.joined.plan import NO_COMMIT, JoinPlan, JoinProgress, SourceCommit
+from lakeward.core.joined.plan import BEYOND_OPEN_END, JoinPlan, JoinProgress, SourceCommit
 from lakeward.core.joined.preparation import JoinJob, plan_next
 from lakeward.core.merge.counts import Counts
 from lakeward.core.pipeline.job import StepObserver, no_observer
@@ -127,8 +126,6 @@ def _progress_after(plan: JoinPlan, before: Progress, resolved: MergeResult) -> 
 def _passed_commits(plan: JoinPlan, before: Progress, resolved: MergeResult) -> JoinProgress:
     """Return how far the sources are passed: where keys are left unchanged, no further than before."""
     progress = plan.progress
-    if resolved.skipped_keys is not None and before.joined is not None:
-        progress = JoinProgress.from_json(before.joined)
-    elif resolved.skipped_keys is not None:
-        progress = replace(progress, passed=dict.fromkeys(progress.passed, NO_COMMIT))
+    if resolved.skipped_keys is not None:
+        progress = replace(progress, passed={}) if before.joined is None else JoinProgress.from_json(before.joined)
     return replace(progress, batch=plan.batch, unshown=resolved.omitted_rows)

@@ -13,7 +13,7 @@ from rich.table import Table
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.joined.declaration import JoinDeclaration, JoinType, Source
-from lakeward.core.joined.plan import JoinPlan, JoinProgress
+from lakeward.core.joined.plan import OVER_TIME, JoinPlan, JoinProgress
 from lakeward.core.joined.preparation import PreparedJoin, plan_next
 from lakeward.core.joined.refresh import cautions
 from lakeward.core.ports import TableState
@@ -136,7 +136,8 @@ def batch_text(prepared: PreparedJoin, ahead: Sequence[TableName] = ()) -> str:
     texts = [] if prepared.plan is None else [plan_text(prepared.plan)]
     if ahead and (prepared.plan is None or not prepared.plan.reasons):
         touched = f"by the next batch of {', '.join(map(str, ahead))}"
-        texts.append(f"and {touched}" if texts else f"keys touched {touched}")
+        begin = f"all rows rebuilt: {OVER_TIME}, touched" if prepared.over_time else "keys touched"
+        texts.append(f"and {touched}" if texts else f"{begin} {touched}")
     return ", ".join(texts) or "nothing new in its sources"
 
 

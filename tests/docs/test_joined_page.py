@@ -1,4 +1,4 @@
-"""`docs/explanation/joined.md`: its tables are those that the core joins after each run."""
+"""`docs/explanation/joined.md`: its tables are those that Spark joins after each run."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from itertools import groupby
 from random import Random
 
 import pytest
-from joined_laws import COLUMNS, Lake, Shop, tables_of
+from joined_frames import Table, planned
+from joined_shops import COLUMNS, Rows, Shop, SourceRow, tables_of
 from pages import sections, tables
+from pyspark.sql import SparkSession
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Cell, Key
 from lakeward.core.history.options import History, Surrogate, ValidityColumns
-from lakeward.core.history.version_rows import rows as shown_rows
 from lakeward.core.history.version_rows import surrogate_hash
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, Source
 from lakeward.core.joined.join_definition import JoinDefinition
-from lakeward.core.joined.rows import SourceRow
-from lakeward.core.joined.rows import SourceRows as Rows
 from lakeward.core.schema import Column, Schema, Type
+
+pytestmark = pytest.mark.spark
 
 PAGE = "docs/explanation/joined.md"
 TWO, OVER_TIME, SUMMARY = "A dimension of two mirrors", "A dimension of two histories", "A summary of orders"
@@ -61,19 +62,31 @@ LOOKED_UP = Source(
 FACT = Source(table=TableName("shop", "orders"), columns={"id": "id", "amount": "amount"})
 
 
+TEXTS = {"name": Type("string"), "city": Type("string")}
+
+
+def page_tables(history: History | None = None) -> dict[TableName, Dimension]:
+    """Return the tables of the shop with names that are texts."""
+    return {
+        name: replace(one, schema=Schema(tuple(replace(c, type=TEXTS.get(c.name, c.type)) for c in one.schema)))
+        for name, one in tables_of(history).items()
+    }
+
+
 def dated_tables() -> Mapping[TableName, Dimension]:
     """Return the tables of the shop: orders have a time, and customers are versions with a surrogate key."""
-    result = tables_of(History(validity_columns=ValidityColumns(surrogate=Surrogate.HASH)))
+    result = page_tables(History(validity_columns=ValidityColumns(surrogate=Surrogate.HASH)))
     orders = result[FACT.table]
     columns = [Column("at", Type("timestamp")) if c.name == "at" else c for c in orders.schema]
     return {**result, FACT.table: replace(orders, schema=Schema(tuple(columns)), history=None)}
 
 
 DECLARED: Mapping[str, JoinDefinition] = {
-    TWO: validate_joined(DIMENSION, tables_of()),
-    OVER_TIME: validate_joined(DIMENSION, tables_of(History())),
+    TWO: validate_joined(DIMENSION, page_tables()),
+    OVER_TIME: validate_joined(DIMENSION, page_tables(History())),
     SUMMARY: validate_joined(
-        replace(DIMENSION, sources={"customer": CUSTOMER, "orders": ORDERS}, history=None, unknown={}), tables_of()
+        replace(DIMENSION, sources={"customer": CUSTOMER, "orders": ORDERS}, history=None, unknown={}),
+        page_tables(),
     ),
     FACTS: validate_joined(
         replace(DIMENSION, sources={"orders": FACT, "customer": LOOKED_UP}, history=None), dated_tables()
@@ -87,18 +100,17 @@ def value_in(words: str) -> object:
     return int(words) if words.isdigit() else words or None
 
 
-def apply_events(lake: Lake, shop: Shop, rows: SourceRows) -> None:
+def apply_events(table: Table, shop: Shop, rows: SourceRows) -> None:
     """Apply the events of a page, and join after each run."""
-    names = lake.joining.joined.sources
-    for _, several in groupby(rows, key=lambda row: row["run"]):
+    joining = table.joining
+    for run, several in groupby(rows, key=lambda row: row["run"]):
         for row in several:
             moment = datetime.fromisoformat(row.get("when", "2026-01-01")).replace(tzinfo=UTC)
             image = {column: value_in(row.get(column, "")) for column in COLUMNS[row["table"]]}
             shop.now = int(moment.timestamp()) * 1_000_000
             shop.put(row["table"], int(row["id"]), shop.now, None if row["what"] == "delete" else image)
-        plan, changes = lake.planned(), shop.touched(lake.joining)
-        sources = {name: read(lake.joining, name, shop) for name in names}
-        lake.commit(plan, lake.joined(plan, sources, changes))
+        sources = {name: read(joining, name, shop) for name in joining.joined.sources}
+        table.join(planned(joining, int(run)), sources, shop.touched(joining))
         shop.changes.clear()
 
 
@@ -117,15 +129,11 @@ def version_key_cell(table: Dimension, key: Key, version: SourceRow) -> Mapping[
     return {"version_key": surrogate_hash(table, key, version.valid_from or 0)}
 
 
-def joined_rows(lake: Lake) -> SourceRows:
-    result = []
-    for key, versions in lake.stored().items():
-        if lake.joining.joined.history is None:
-            result += [version.cells for version in versions]
-        else:
-            result += shown_rows(lake.joining.dimension, key, versions, {})
+def joined_rows(table: Table) -> SourceRows:
+    stored = table.joining.dimension.stored.schema.names
+    result = [dict(zip(table.columns, row, strict=True)) for row in table.rows.values()]
     return sorted(
-        ({name: cell_text(cell) for name, cell in row.items()} for row in result), key=lambda row: [*row.values()]
+        ({name: cell_text(row[name]) for name in stored} for row in result), key=lambda row: [*row.values()]
     )
 
 
@@ -136,16 +144,16 @@ def cell_text(cell: object) -> str:
 
 
 @pytest.mark.parametrize("title", DECLARED)
-def test_an_example_is_what_the_core_joins(title: str) -> None:
+def test_an_example_is_what_is_joined(active: SparkSession, title: str) -> None:
     page_sections = sections(PAGE, 3)
-    lake, shop, compared = Lake(DECLARED[title]), Shop(Random(0)), 0
+    joined_table, shop, compared = Table(active, DECLARED[title]), Shop(Random(0)), 0
     [*events] = [table for table in tables(page_sections[TWO]) if "run" in table[0]] if title == OVER_TIME else []
     for table in [*events, *tables(page_sections[title])]:
         if "run" in table[0]:
-            apply_events(lake, shop, table)
+            apply_events(joined_table, shop, table)
         else:
             compared += 1
-            assert joined_rows(lake) == sorted(table, key=lambda row: [*row.values()])
+            assert joined_rows(joined_table) == sorted(table, key=lambda row: [*row.values()])
     assert compared == (2 if title in (SUMMARY, FACTS) else 1)
 
 

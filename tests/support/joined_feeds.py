@@ -1,6 +1,7 @@
 """Many shops whose changes are delivered as files, joined tables of them in a lake, and the expected rows.
 
 Each shop has a number, which is part of the keys of its tables and of all links, so one project holds many feeds.
+The expected rows are those that SQL makes in SQLite, or plain Python where versions are looked up.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from random import Random
 from typing import Any
 
 from history_model import of_one_key
-from joined_laws import COLUMNS, KINDS, Image, Shop, shapes
 from joined_model import by_sql
+from joined_shops import COLUMNS, KINDS, Image, Shop, shapes
 from project import Project
 
 from lakeward.core.dimension import Dimension, TableName
@@ -35,7 +36,8 @@ SOURCE = 'timestamp_column = "moment"\nbefore_image_prefix = "BI_"\nnull_text = 
 ZERO = datetime(2026, 11, 1, tzinfo=UTC)
 """The time 0 of the shops; each of them counts hours."""
 
-Seen = Mapping[str, Any]
+Seen = Mapping[tuple[Key, int], tuple[int | None, Image, Image]]
+"""The rows of a joined table by key and beginning: their ends, cells, and previous values."""
 
 
 def of_shops(name: str, place: int, source: Source) -> Source:
@@ -141,14 +143,6 @@ class Town:
             if written:
                 project.put(f"202611{self.files:02}-10000000{part}.csv", "".join(written), f"shop/{name}")
 
-    def at(self, name: str, time: int) -> list[Image]:
-        """Return the rows of a table as they were at a time."""
-        return [{"shop": n, **row} for n, shop in enumerate(self.shops) for row in shop.at(name, time)]
-
-    @property
-    def now(self) -> int:
-        return max(shop.now for shop in self.shops)
-
 
 def line(number: int, event: Event) -> str:
     """Return a change as DMS writes it, with the key from before it behind the columns."""
@@ -162,11 +156,9 @@ def line(number: int, event: Event) -> str:
 # Settings.
 
 
-def in_lake(joined: JoinDeclaration, name: str, *, both: bool) -> JoinDefinition:
-    """Return a joined table of the lake, whose tables are histories, or mirrors and a history of each."""
+def in_lake(joined: JoinDeclaration, name: str) -> JoinDefinition:
+    """Return a joined table of the lake, whose tables are mirrors and a history of each."""
     named = replace(joined, name=TableName("dw", name))
-    if not both:
-        return validate_joined(named, tables_of(History()))
     if joined.history is None or isinstance(joined.history.validity, ByRun):
         return validate_joined(named, tables_of(None))
     histories = {TableName("shop", f"{one.table}_history"): of for one, of in tables_of(History()).items()}
@@ -206,9 +198,9 @@ def section(joined: JoinDeclaration) -> str:
     return f'[joined."{joined.name}"]\n{lines}'
 
 
-def settings_of(names: Iterable[str], mode: str, joined: Iterable[JoinDeclaration]) -> str:
+def settings_of(names: Iterable[str], joined: Iterable[JoinDeclaration]) -> str:
     """Return the settings of tables of the shops, and of what is joined of them."""
-    defaults = f'[defaults]\nlateness = "30d"\nmode = {mode}\n'
+    defaults = '[defaults]\nlateness = "30d"\nmode = ["mirror", "history"]\n'
     tables = [
         f'[tables."shop.{name}"]\nkey = {written(KEYS[name])}\n'
         f"columns = {written(dict.fromkeys(ALL[name], 'int'))}\n"
@@ -221,10 +213,17 @@ def settings_of(names: Iterable[str], mode: str, joined: Iterable[JoinDeclaratio
 
 
 @dataclass
-class CheckedTable:
-    """A joined table in the lake, and its comparison with the shops after each run."""
+class JoinedShops:
+    """A joined table of many shops, and the rows that it has after each run.
+
+    With `each_change` the table is joined after each change of a shop, so that times of changes date versions.
+    `beginning` is 1970, as the shops count.
+    """
 
     joining: JoinDefinition
+    shops: Sequence[Shop]
+    each_change: bool = False
+    beginning: int = 0
     moments: dict[Key, list[tuple[int, Image | None]]] = field(default_factory=lambda: defaultdict(list))
     before: Mapping[Key, Image] = field(default_factory=dict)
 
@@ -232,74 +231,89 @@ class CheckedTable:
     def joined(self) -> JoinDeclaration:
         return self.joining.joined
 
-    def rows(self, project: Project, name: TableName | None = None) -> list[Seen]:
+    @property
+    def now(self) -> int:
+        return max(shop.now for shop in self.shops)
+
+    def at(self, name: str, time: int) -> list[Image]:
+        """Return the rows of a table as they were at a time."""
+        return [{"shop": n, **row} for n, shop in enumerate(self.shops) for row in shop.at(name, time)]
+
+    def versions(self, name: str) -> list[Image]:
+        """Return all versions of the rows of a table, with what its history adds."""
+        return [
+            {"shop": n, **row.cells}
+            for n, shop in enumerate(self.shops)
+            for rows in shop.versions(name).values()
+            for row in rows
+        ]
+
+    def joined_at(self, time: int) -> dict[Key, Image]:
+        """Return the joined rows of a time, and the unknown one; what is `as_now`, as it is."""
+        sources = self.joined.sources
+        rows = {
+            name: self.versions(name) if one.at else self.at(name, self.now if one.as_now else time)
+            for name, one in sources.items()
+        }
+        columns = {
+            name: (*ALL[name], *(("valid_from", "valid_to") if one.at else ())) for name, one in sources.items()
+        }
+        key, unknown = self.joining.dimension.key, self.joining.unknown
+        made: dict[Key, Image] = {} if unknown is None else {tuple(unknown[name] for name in key): unknown}
+        return made | {tuple(row[name] for name in key): row for row in by_sql(self.joined, KEYS, columns, rows)}
+
+    def expected(self, run: int) -> Seen:
+        """Return the rows after a run of that day."""
+        if self.joined.history is None:
+            return {(key, 0): (None, row, {}) for key, row in self.joined_at(self.now).items()}
+        columns = columns_of(self.joining.dimension)
+        assert columns is not None
+        return {
+            (key, one.valid_from): (one.valid_to, one.image, {f"previous_{n}": v for n, v in one.previous.items()})
+            for key, moments in (self._over_time() if self.joining.over_time else self._by_runs(run)).items()
+            for one in of_one_key(moments, columns.tracked, columns.first_values, columns.previous)
+        }
+
+    def _over_time(self) -> Mapping[Key, list[tuple[int, Image | None]]]:
+        """Return the joined rows of all times; at the time 0 there is the unknown one alone."""
+        past = {time or self.beginning: self.joined_at(time) for time in range(self.now + 1)}
+        keys = {key for rows in past.values() for key in rows}
+        return {key: [(time, rows.get(key)) for time, rows in past.items()] for key in keys}
+
+    def _by_runs(self, run: int) -> Mapping[Key, list[tuple[int, Image | None]]]:
+        """Return the states of each joined row at each run that changed it, with their instants."""
+        rows = self.joined_at(self.now)
+        for key in self.before.keys() | rows.keys():
+            if self.before.get(key) != rows.get(key):
+                is_unknown = rows.get(key) == self.joining.unknown and not self.moments[key]
+                begins = self.shops[int(str(key[0]))].now if self.each_change else run
+                self.moments[key].append((self.beginning if is_unknown else begins, rows.get(key)))
+        self.before = rows
+        return self.moments
+
+
+@dataclass
+class CheckedTable(JoinedShops):
+    """A joined table in a lake, and its comparison with the shops after each run."""
+
+    def rows(self, project: Project, name: TableName | None = None) -> list[Mapping[str, Any]]:
         """Return its rows as a reader other than Spark finds them, with times as the shops count them."""
         name, columns = name or self.joined.name, self.joining.dimension.stored.schema.names
         found = project.read(name.table, name.schema, tuple(columns))
         return [dict(zip(columns, map(as_number, row), strict=True)) for row in found]
 
-    def check(self, project: Project, town: Town, ran: int) -> None:
-        """Compare it, after a run of that day, with the rows that plain SQL makes of the shops."""
-        found = self.rows(project)
-        if self.joined.history is None:
-            agree(keyed(self.joining, found), self.model(town, town.now), "now")
-        elif self.joining.over_time:
-            self.check_over_time(town, found)
-        else:
-            self.check_by_run(town, found, ran)
-
-    def check_over_time(self, town: Town, found: Sequence[Seen]) -> None:
-        """As of each time its tracked columns are those of the sources joined as of then."""
-        names = (*self.joining.dimension.key, *self.tracked)
-        for time in range(town.now + 2):
-            then = [row for row in found if row["valid_from"] <= time and not ended(row, time)]
-            agree(of(names, keyed(self.joining, then)), of(names, self.model(town, time)), f"as of {time}")
-
-    def check_by_run(self, town: Town, found: Sequence[Seen], ran: int) -> None:
-        """Its versions begin and end with the runs that saw a change."""
-        now = self.model(town, town.now)
-        for key in self.before.keys() | now.keys():
-            if self.before.get(key) != now.get(key):
-                is_unknown = self.joining.unknown is not None and now.get(key) == self.joining.unknown[1]
-                begins = -day_of(ZERO) if is_unknown and not self.moments[key] else ran
-                self.moments[key].append((begins, now.get(key)))
-        self.before = now
-        own = self.joining.dimension.schema.names
-        expected = {
-            (*key, one.valid_from): (one.valid_to, one.image)
-            for key, moments in self.moments.items()
-            for one in of_one_key(moments, self.tracked)
-        }
-        place = (*self.joining.dimension.key, "valid_from")
-        shown = {tuple(row[n] for n in place): (row["valid_to"], {n: row[n] for n in own}) for row in found}
-        assert len(shown) == len(found)
-        agree(shown, expected, f"after the run of day {ran}")
-
-    @property
-    def tracked(self) -> Sequence[str]:
-        columns = columns_of(self.joining.dimension)
-        assert columns is not None
-        return columns.tracked
-
-    def model(self, town: Town, time: int) -> dict[Key, Image]:
-        """Return the joined rows of a time as SQL makes them, and the unknown one; what is `as_now`, as it is."""
-        sources = self.joined.sources
-        rows = {name: town.at(name, town.now if one.as_now else time) for name, one in sources.items()}
-        key = self.joining.dimension.key
-        made: dict[Key, Image] = {} if self.joining.unknown is None else dict([self.joining.unknown])
-        return made | {tuple(row[name] for name in key): row for row in by_sql(self.joined, KEYS, ALL, rows)}
-
-
-def keyed(joining: JoinDefinition, rows: Sequence[Seen]) -> dict[Key, Image]:
-    """Return rows by their keys, of which there is one each, in the columns that are taken."""
-    key, own = joining.dimension.key, joining.dimension.schema.names
-    found = {tuple(row[name] for name in key): {name: row[name] for name in own} for row in rows}
-    assert len(found) == len(rows)
-    return found
-
-
-def of(names: Sequence[str], rows: Mapping[Key, Image]) -> dict[Key, list[object]]:
-    return {key: [row[name] for name in names] for key, row in rows.items()}
+    def check(self, project: Project, ran: int) -> None:
+        """Compare it, after a run of that day, with the expected rows."""
+        self.beginning = -day_of(ZERO) * (24 if self.joining.over_time else 1)
+        shown = {}
+        for row in self.rows(project):
+            key = tuple(row[name] for name in self.joining.dimension.key)
+            own = {name: row[name] for name in self.joining.dimension.schema.names}
+            previous = {name: value for name, value in row.items() if name.startswith("previous_")}
+            place = (key, row.get("valid_from", 0))
+            assert place not in shown
+            shown[place] = (row.get("valid_to"), own, previous)
+        agree(shown, self.expected(ran), f"after the run of day {ran}")
 
 
 def agree(found: Mapping[Any, object], right: Mapping[Any, object], when: str) -> None:
@@ -307,10 +321,6 @@ def agree(found: Mapping[Any, object], right: Mapping[Any, object], when: str) -
     differing = [key for key in found.keys() | right.keys() if found.get(key) != right.get(key)]
     examples = [f"{key}: {found.get(key)}, not {right.get(key)}" for key in differing[:5]]
     assert not differing, f"{when} {len(differing)} of {len(right)} differ: {examples}"
-
-
-def ended(row: Seen, time: int) -> bool:
-    return row["valid_to"] is not None and row["valid_to"] <= time
 
 
 def as_number(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Joined rows by SQL, in SQLite: what the core's are held to, and none of its code."""
+"""Joined rows by SQL, in SQLite: what Spark's are held to, and none of its code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Database = Mapping[str, Iterable[Image]]
 def by_sql(
     joined: JoinDeclaration, keys: Mapping[str, Sequence[str]], columns: Mapping[str, Sequence[str]], rows: Database
 ) -> list[dict[str, object]]:
-    """Return the joined rows of sources with these keys and columns, in no order; without the unknown one."""
+    """Return the joined rows of sources with these keys and columns, in no order; without the unknown one.
+
+    A source that is looked up has the columns `valid_from` and `valid_to`.
+    """
     connection = sqlite3.connect(":memory:")
     connection.row_factory = sqlite3.Row
     for name, images in rows.items():
@@ -33,7 +36,7 @@ def query(joined: JoinDeclaration, keys: Mapping[str, Sequence[str]]) -> str:
     shown = [
         f"coalesce({name}.{own}, 0) AS {own}"
         if aggregate is not None and aggregate.function is Function.COUNT
-        else f"{name}.{own}"
+        else _value(name, source, own)
         for name, source in joined.sources.items()
         for own, aggregate in [*((own, None) for own in source.columns), *source.aggregates.items()]
     ]
@@ -44,18 +47,27 @@ def query(joined: JoinDeclaration, keys: Mapping[str, Sequence[str]]) -> str:
         link = " AND ".join(
             f"{name}.by_{on} = {beside}.by_{to}" for on, to in zip(source.on, source.to, strict=True)
         )
+        if source.at is not None:
+            link += f" AND {name}.by_valid_from <= {beside}.by_{source.at}"
+            link += f" AND ({name}.by_valid_to IS NULL OR {beside}.by_{source.at} < {name}.by_valid_to)"
         way = "LEFT" if source.way is JoinType.LEFT else "INNER"
         text += f" {way} JOIN ({_part(joined, name, keys)}) {name} ON {link}"
     return text
 
 
+def _value(name: str, source: Source, own: str) -> str:
+    value, default = f"{name}.{own}", source.otherwise.get(own)
+    if default is not None:
+        value = f"CASE WHEN {name}.by_{source.on[0]} IS NULL THEN {default} ELSE {value} END"
+    return f"{value} AS {own}"
+
+
 def _part(joined: JoinDeclaration, name: str, keys: Mapping[str, Sequence[str]]) -> str:
     """Return a source with its columns renamed, those that something is joined by beside them."""
     source = joined.sources[name]
-    links = {
-        *source.on,
-        *(to for other in joined.sources.values() if _beside(joined, other) == name for to in other.to),
-    }
+    children = [other for other in joined.sources.values() if _beside(joined, other) == name]
+    links = {*source.on, *(to for other in children for to in (*other.to, *([other.at] if other.at else [])))}
+    links |= {"valid_from", "valid_to"} if source.at else set()
     shown = [f"one.{column} AS {own}" for own, column in source.columns.items()]
     shown += [f"one.{column} AS by_{column}" for column in sorted(links)]
     if not source.aggregates:

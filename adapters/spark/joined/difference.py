@@ -1,13 +1,13 @@
-"""Compute the changes that make a joined table equal to its joined rows: `lakeward.core.joined.join` for frames.
+"""Compute the changes that make a joined table equal to its joined rows.
 
-The stored rows are rows of the table with their files. `lakeward.adapters.spark.joined.joined_rows` makes the
-joined rows.
+A row is identified by its key and, in a history, by the instant from which it is valid. The stored rows are rows
+of the table with their files. `lakeward.adapters.spark.joined.joined_rows` makes the joined rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -17,7 +17,7 @@ from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.history.instants import of_time
 from lakeward.adapters.spark.history.version_rows import STORED, VersionRows, tail
 from lakeward.adapters.spark.history.versions import Versions, equal
-from lakeward.adapters.spark.joined.source_frames import AT, INSTANT, INSTANTS, IS_UNKNOWN, UNDATED
+from lakeward.adapters.spark.joined.source_frames import AT, INSTANT, IS_UNKNOWN
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.adapters.spark.sql import names
@@ -26,15 +26,14 @@ from lakeward.adapters.spark.sql.keys import key_columns, key_text
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.adapters.spark.sql.types import ddl, ddl_of
 from lakeward.core.history.options import ByRun, History
-from lakeward.core.joined.dates import BEGINNING, BEYOND_OPEN_END, SourceColumns
-from lakeward.core.joined.plan import JoinPlan
+from lakeward.core.joined.join_definition import BEGINNING
+from lakeward.core.joined.plan import BEYOND_OPEN_END, JoinPlan
 from lakeward.core.merge.fold import columns_of
 from lakeward.core.ports import SkippedKeys
 
 _JOINED: Final = "_lakeward_joined"
 _BECOMES: Final = "_lakeward_becomes"
 _TOUCHED: Final = "_lakeward_touched"
-_UNDATED: Final = "_lakeward_undated_sources"
 
 _BY_INSTANT: Final = (
     "(a, b) -> CASE WHEN a.instant < b.instant THEN -1 WHEN a.instant > b.instant THEN 1 ELSE 0 END"
@@ -98,8 +97,7 @@ def compare_history(
     cells = struct({f"c{i}": quoted(c.name) for i, c in enumerate(joining.dimension.schema)})
     item = {
         "cells": f"CASE WHEN {IS_UNKNOWN} IS NOT NULL THEN {cells} END",
-        "instant": AT if joining.over_time else f"array_max({INSTANTS})",
-        "instants": INSTANTS,
+        "instant": AT,
         "is_unknown": IS_UNKNOWN,
     }
     images = joined.groupBy(*map(quoted, key)).agg(F.expr(f"collect_list({struct(item)}) AS {_JOINED}"))
@@ -130,7 +128,9 @@ def compare_history(
 def _beyond(plan: JoinPlan, writer: VersionRows) -> str:
     """Return SQL for why versions over time (`after`) cannot be shown, or NULL.
 
-    It is `open_end_violation` of the core as SQL.
+    The current version is shown to end at the open end. A version that ended there would look current as well, and
+    one that began there would end where it begins. Sources without an open end, or with a later one, may have such
+    instants.
     """
     form = writer.history.validity_columns
     if form.open_end is None or not plan.joining.over_time:
@@ -146,13 +146,11 @@ def _arrays(stored: DataFrame, images: DataFrame) -> Sequence[tuple[str, DataFra
 
 
 def _align(plan: JoinPlan, stored: DataFrame, joined: DataFrame, touched: DataFrame | None) -> DataFrame:
-    """Return for each key the stored and the joined rows, and the dates of the changes that touched it."""
+    """Return for each key the stored and the joined rows, and the date of the changes that touched it."""
     key = list(plan.joining.dimension.key)
     if touched is None:
-        return stored.join(joined, key, "full").selectExpr(
-            "*", f"bigint(NULL) AS {_TOUCHED}", f"CAST(NULL AS array<int>) AS {_UNDATED}"
-        )
-    touched = touched.selectExpr(*map(quoted, key), f"{INSTANT} AS {_TOUCHED}", f"{UNDATED} AS {_UNDATED}")
+        return stored.join(joined, key, "full").selectExpr("*", f"bigint(NULL) AS {_TOUCHED}")
+    touched = touched.selectExpr(*map(quoted, key), f"{INSTANT} AS {_TOUCHED}")
     if plan.reasons:
         return stored.join(joined, key, "full").join(touched, key, "left")
     return touched.join(stored, key, "left").join(joined, key, "left")
@@ -167,37 +165,15 @@ def _version_rows(plan: JoinPlan) -> VersionRows:
 
 
 def _versions_of_last_row(plan: JoinPlan, versions: Versions) -> str:
-    """Return SQL for the versions of a key with a single joined row: `compare_row` of the core as SQL."""
+    """Return SQL for the versions of a key of which only the last joined row is known."""
     bindings = {"row": f"try_element_at({_JOINED}, 1)", "last": "try_element_at(base, -1)"}
-    begins = _change_instant(plan, f"greatest({_TOUCHED}, row.instant)", _is_dated(plan, versions))
+    begins = _change_instant(plan)
     at = f"CASE WHEN row.is_unknown AND size(base) = 0 THEN {BEGINNING}L ELSE {begins} END"
     return let({**bindings, "e": _event(plan, versions, at)}, _after(versions, "base", "row"))
 
 
-def _is_dated(plan: JoinPlan, versions: Versions) -> str:
-    """Return SQL for whether the sources date all changes of a joined row: `is_dated` of the core as SQL."""
-    if plan.is_redeclared:
-        return "(last IS NULL)"
-    joining = plan.joining
-    changed = []
-    for place, name in enumerate(joining.joined.sources):
-        part = SourceColumns.of(joining, name, versions.columns)
-        is_joined, ended = "row.cells IS NOT NULL", "last.ends IS NOT NULL"
-        differs = f"NOT ({replace(versions, columns=part.columns).same('last.cells', 'row.cells')})"
-        appears = f"({is_joined}) = ({ended})" if part.is_required else "false"
-        instant = f"get(row.instants, {place})"
-        is_dated = f"{instant} > last.reached" if joining.is_grouped(name) else f"{instant} IS NOT NULL"
-        is_undated = "true" if name in plan.incomplete_sources else f"array_contains({_UNDATED}, {place})"
-        differs = f"CASE WHEN {is_joined} AND NOT ({ended}) THEN {differs} ELSE {appears} END"
-        changed.append(f"coalesce({is_undated}, false) AND NOT coalesce({is_dated}, false) AND {differs}")
-    return f"(last IS NULL OR NOT ({' OR '.join(f'({one})' for one in changed)}))"
-
-
 def _versions_over_time(plan: JoinPlan, versions: Versions) -> str:
-    """Return SQL for the versions of a key with one joined row for each instant.
-
-    It is `versions_over_time` of the core as SQL.
-    """
+    """Return SQL for the versions of a key with one joined row for each instant."""
     in_order = f"array_sort({_JOINED}, {_BY_INSTANT})"
     step = let({"e": _event(plan, versions, "row.instant")}, _after(versions, "so_far", "row"))
     return f"aggregate({in_order}, {versions.none}, (so_far, row) -> {step})"
@@ -216,12 +192,19 @@ def _event(plan: JoinPlan, versions: Versions, instant: str) -> str:
     return struct({"instant": instant, "place": place, "old": "string(NULL)"})
 
 
-def _change_instant(plan: JoinPlan, instant: str, is_dated: str) -> str:
-    """Return SQL for the instant from which a joined row counts: `change_instant` of the core as SQL."""
+def _change_instant(plan: JoinPlan) -> str:
+    """Return SQL for the instant from which a joined row counts, if its versions do not come from its sources.
+
+    It is the greatest instant of its rows and of the changes that touched it. The run dates it by option, and where
+    nothing dates a change of an existing row: no source lists a change with a time, and none of its rows is newer
+    than its last version.
+    """
     history = plan.joining.dimension.history or History()
     if plan.is_first and history.first_load is not None:
         return f"{history.first_load}L"
     run = of_time(f"{plan.ran}L", history)
     if isinstance(history.validity, ByRun):
         return run
-    return f"CASE WHEN {is_dated} THEN coalesce({instant}, {run}) ELSE greatest({instant}, {run}) END"
+    is_newer = "false" if plan.is_redeclared else f"{_TOUCHED} IS NOT NULL OR row.instant > last.reached"
+    is_dated = f"last IS NULL OR {is_newer}"
+    return f"CASE WHEN {is_dated} THEN coalesce(greatest({_TOUCHED}, row.instant), {run}) ELSE {run} END"

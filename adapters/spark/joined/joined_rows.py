@@ -1,4 +1,4 @@
-"""Join the rows of several tables, as of now or of each instant: `lakeward.core.joined.rows` for frames."""
+"""Join the rows of several tables, as of now or, in a history of histories, as of each instant."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark.joined.source_frames import (
     AT,
-    INSTANTS,
     IS_UNKNOWN,
     Frames,
     JoinedSource,
@@ -24,25 +23,25 @@ from lakeward.adapters.spark.joined.source_frames import (
 )
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl
-from lakeward.core.joined.dates import BEGINNING
 from lakeward.core.joined.declaration import JoinType
-from lakeward.core.joined.join_definition import JoinDefinition
+from lakeward.core.joined.join_definition import BEGINNING, JoinDefinition
+from lakeward.core.joined.omitted_rows import OmittedRows
 
-_UNKNOWN_CELLS: Final = "_lakeward_told"
 _ASKED: Final = "_lakeward_asked"
 """Column: the instant as of which a group is read."""
 
 
-def join_frames(joining: JoinDefinition, tables: Frames, keys: DataFrame | None) -> DataFrame:
+def join_frames(joining: JoinDefinition, tables: Frames, keys: DataFrame | None = None) -> DataFrame:
     """Return the joined rows, of these keys or of all, in the columns of the joined table.
 
-    Over time there is one row for each instant (`AT`) at which the joined row may change. At instants without a
-    joined row there is a row with the key alone, whose `IS_UNKNOWN` is NULL.
+    `AT` is the greatest instant of the rows that a joined row is made of. Over time all keys are joined: there is a
+    row for each instant `AT` at which the joined row may change. At instants without a joined row there is a row
+    with the key alone, whose `IS_UNKNOWN` is NULL.
     """
     sources = sources_of(joining)
     driving = sources[joining.joined.driving]
     rows, by = _of_keys(joining, driving, tables, keys), driving.links
-    moments = _moments(joining, sources, tables, rows, keys) if joining.over_time else None
+    moments = _moments(joining, sources, tables, rows) if joining.over_time else None
     if moments is not None:
         rows, by = renamed(moments, joining.dimension.key, by).join(rows, by).where(driving.covers()), [*by, AT]
     if driving.is_grouped:
@@ -50,7 +49,10 @@ def join_frames(joining: JoinDefinition, tables: Frames, keys: DataFrame | None)
     for name in joining.joined.others:
         rows = _join_source(rows, sources[name], sources[joining.joined.parent(name)], tables[name])
     joined = _select_columns(joining, sources, rows)
-    return _with_unknown(joining, joined, keys) if moments is None else _at_all(joining, joined, moments)
+    if moments is None:
+        return _with_unknown(joining, joined, keys)
+    place = [*joining.dimension.key, AT]
+    return moments.join(_with_unknown(joining, joined, moments), place, "left")
 
 
 def _of_keys(joining: JoinDefinition, driving: JoinedSource, tables: Frames, keys: DataFrame | None) -> DataFrame:
@@ -83,42 +85,61 @@ def _join_source(rows: DataFrame, source: JoinedSource, parent: JoinedSource, ta
 def _select_columns(joining: JoinDefinition, sources: Mapping[str, JoinedSource], rows: DataFrame) -> DataFrame:
     selection = {own: sql for source in sources.values() for own, sql in source.selection()}
     own = [f"CAST({selection[c.name]} AS {ddl(c.type)}) AS {quoted(c.name)}" for c in joining.dimension.schema]
-    instants = ", ".join(source.instant for source in sources.values())
-    at = [AT] if joining.over_time else []
-    return rows.selectExpr(*own, f"array({instants}) AS {INSTANTS}", f"false AS {IS_UNKNOWN}", *at)
+    newest = f"array_max(array({', '.join(source.instant for source in sources.values())}))"
+    return rows.selectExpr(*own, f"{AT if joining.over_time else newest} AS {AT}", f"false AS {IS_UNKNOWN}")
 
 
-def _with_unknown(joining: JoinDefinition, rows: DataFrame, keys: DataFrame | None) -> DataFrame:
-    """Add the unknown row to joined rows, unless they have a row with its key."""
+def _with_unknown(joining: JoinDefinition, rows: DataFrame, wanted: DataFrame | None) -> DataFrame:
+    """Add the unknown row to joined rows, unless they have a row with its key.
+
+    It is added if `wanted` has its key, over time at each instant of that.
+    """
     unknown, key = _unknown(joining, rows.sparkSession), list(joining.dimension.key)
     if unknown is None:
         return rows
-    missing = unknown if keys is None else unknown.join(keys.select(*map(quoted, key)), key, "left_semi")
-    missing = missing.join(rows.select(*map(quoted, key)), key, "left_anti")
-    return rows.unionByName(
-        missing.selectExpr("*", f"CAST(NULL AS array<bigint>) AS {INSTANTS}", f"true AS {IS_UNKNOWN}")
-    )
+    place = [*key, AT] if joining.over_time else key
+    missing = unknown if wanted is None else wanted.select(*map(quoted, place)).join(F.broadcast(unknown), key)
+    missing = missing.join(rows.select(*map(quoted, place)), place, "left_anti")
+    if joining.over_time:
+        missing = missing.where(f"{AT} >= {BEGINNING}")
+    else:
+        missing = missing.withColumn(AT, F.lit(None).cast("bigint"))
+    return rows.unionByName(missing.withColumn(IS_UNKNOWN, F.lit(True)))
 
 
 def _unknown(joining: JoinDefinition, spark: SparkSession) -> DataFrame | None:
     """Return the unknown row, or None if the table has none."""
-    if joining.unknown is None:
+    cells = joining.unknown
+    if cells is None:
         return None
-    _, cells = joining.unknown
     values = {c.name: (literal(cells[c.name], c.type), ddl(c.type)) for c in joining.dimension.schema}
     columns = [f"CAST({value} AS {type_}) AS {quoted(name)}" for name, (value, type_) in values.items()]
     return spark.range(1).selectExpr(*columns)
 
 
-# Over time.
+def find_omitted_rows(joining: JoinDefinition, tables: Frames) -> OmittedRows:
+    """Return what a joined table cannot show of the rows or versions of its driving source.
+
+    Where the statistics of the table format exclude files, only the others are read. Nothing is read if rows are
+    found by their key, which is never NULL, and there is no unknown row.
+    """
+    driving, cells = sources_of(joining)[joining.joined.driving], joining.unknown
+    if not joining.needs_earlier_rows(driving.name) and cells is None:
+        return OmittedRows()
+    is_keyless, is_unknown = f"NOT ({are_not_null(driving.links)})", "false"
+    if cells is not None:
+        types = {column.name: column.type for column in joining.dimension.schema}
+        pairs = zip(driving.links, joining.dimension.key, strict=True)
+        is_unknown = " AND ".join(
+            f"{link} = CAST({literal(cells[name], types[name])} AS {ddl(types[name])})" for link, name in pairs
+        )
+    rows = tables[driving.name].where(f"{is_keyless} OR {is_unknown}")
+    [(keyless, unknown)] = rows.selectExpr(f"count_if({is_keyless})", f"count_if({is_unknown})").collect()
+    return OmittedRows(keyless, unknown > 0)
 
 
 def _moments(
-    joining: JoinDefinition,
-    sources: Mapping[str, JoinedSource],
-    tables: Frames,
-    rows: DataFrame,
-    keys: DataFrame | None,
+    joining: JoinDefinition, sources: Mapping[str, JoinedSource], tables: Frames, rows: DataFrame
 ) -> DataFrame:
     """Return the instants at which a joined row may change: begins and ends of all versions that it joined."""
     joined, key = joining.joined, list(joining.dimension.key)
@@ -139,32 +160,5 @@ def _moments(
     moments = renamed(reduce(DataFrame.unionByName, parts).where(f"{AT} IS NOT NULL"), root, key)
     unknown = _unknown(joining, rows.sparkSession)
     if unknown is not None:
-        first = unknown.selectExpr(*map(quoted, key), f"{BEGINNING}L AS {AT}")
-        if keys is not None:
-            first = first.join(keys.select(*map(quoted, key)), key, "left_semi")
-        moments = moments.unionByName(first)
+        moments = moments.unionByName(unknown.selectExpr(*map(quoted, key), f"{BEGINNING}L AS {AT}"))
     return moments.distinct().localCheckpoint()
-
-
-def _at_all(joining: JoinDefinition, rows: DataFrame, moments: DataFrame) -> DataFrame:
-    """Return a row for each of these instants: the joined row, the unknown row, or a row without values."""
-    key = list(joining.dimension.key)
-    all_rows = moments.join(rows, [*key, AT], "left")
-    unknown = _unknown(joining, rows.sparkSession)
-    if unknown is None:
-        return all_rows
-    others = [name for name in joining.dimension.schema.names if name not in key]
-    unknown_cells = unknown.selectExpr(
-        *map(quoted, key), f"struct({', '.join(map(quoted, others))}) AS {_UNKNOWN_CELLS}"
-    )
-    unknown_cells = (
-        unknown_cells if others else unknown.selectExpr(*map(quoted, key), f"struct(1) AS {_UNKNOWN_CELLS}")
-    )
-    is_unknown_row = f"{IS_UNKNOWN} IS NULL AND {_UNKNOWN_CELLS} IS NOT NULL AND {AT} >= {BEGINNING}"
-    cells = [
-        f"CASE WHEN {is_unknown_row} THEN {_UNKNOWN_CELLS}.{quoted(name)} ELSE {quoted(name)} END AS {quoted(name)}"
-        for name in others
-    ]
-    columns = [*map(quoted, key), *cells, INSTANTS, AT]
-    is_unknown = f"CASE WHEN {is_unknown_row} THEN true ELSE {IS_UNKNOWN} END AS {IS_UNKNOWN}"
-    return all_rows.join(F.broadcast(unknown_cells), key, "left").selectExpr(*columns, is_unknown)

@@ -26,13 +26,10 @@ from lakeward.core.schema import Type
 from lakeward.core.text.literals import text_of
 
 AT: Final = "_lakeward_at"
-INSTANTS: Final = "_lakeward_instants"
 IS_UNKNOWN: Final = "_lakeward_unknown"
 INSTANT: Final = "_lakeward_known"
-UNDATED: Final = "_lakeward_undated"
-"""Columns. Of joined rows: the instant that they show (over time); for each source by its index the greatest
-instant of its rows; whether the row is the unknown row. Of keys: the greatest instant of the changes that
-touched them; the indexes of the sources with undated changes.
+"""Columns. Of joined rows: the instant that they show (over time) or the greatest one of their rows; whether the
+row is the unknown row. Of keys: the greatest instant of the changes that touched them.
 """
 
 Frames = Mapping[str, DataFrame]
@@ -148,7 +145,7 @@ class JoinedSource:
                 order = [aggregate.by or "", *self.table.key]
                 by = struct({f"o{i}": self.column(name) for i, name in enumerate(order)})
                 return f"max_by({value}, {by})"
-            case function:
+            case Function.COUNT | Function.MIN | Function.MAX as function:
                 return f"{function.value}({value})"
 
     def _widened(self, value: str, aggregate: Aggregate) -> str:

@@ -1,17 +1,19 @@
-"""Find the joined rows that changes of their sources may change: `lakeward.core.joined.touched_keys` for frames."""
+"""Find the joined rows that changes of their sources may change, and when.
+
+A change touches the rows that are found before it and those found after it: a row that is joined by a column other
+than its key leaves one joined row and enters another.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from lakeward.adapters.spark.joined.source_frames import (
     INSTANT,
-    UNDATED,
     Frames,
     JoinedSource,
     are_not_null,
@@ -26,21 +28,16 @@ from lakeward.core.dimension import Dimension
 from lakeward.core.joined.join_definition import JoinDefinition
 
 _PLACE, _IS_NEW = "_lakeward_place", "_lakeward_is_new"
-_CARRIED_DATES: Final = {INSTANT: "reached", UNDATED: "undated"}
-"""The columns that date the changes of a key, and their names in rows of another source."""
-
-_MERGED_DATES: Final = (
-    f"max({INSTANT}) AS {INSTANT}",
-    f"array_distinct(flatten(collect_set({UNDATED}))) AS {UNDATED}",
-)
-"""SQL: the aggregates that date several changes together."""
+_CHANGED_AT = "_lakeward_changed_at"
+"""Column: the instant of a change, in rows of a source that has an instant of its own."""
 
 
 def find_touched_keys(joining: JoinDefinition, changes: Frames, before: Frames, tables: Frames) -> DataFrame | None:
     """Return the keys of joined rows that source changes may have changed, in columns of the joined table.
 
-    Each key has the greatest instant of these changes, and the sources with undated ones. `changes` has the changed
-    keys of each source with an instant, `before` the changed rows before. Returns None if there are no changes.
+    Each key has the greatest instant of these changes. `changes` has the changed keys of each source with an
+    instant, `before` the changed rows before. A source comes after those that are joined to it, so that their
+    changes reach its rows. Returns None if there are no changes.
     """
     sources, joined = sources_of(joining), joining.joined
     touched: dict[str, DataFrame] = {}
@@ -50,18 +47,18 @@ def find_touched_keys(joining: JoinDefinition, changes: Frames, before: Frames, 
             parts.append(_changed_links(source, changes[name], before.get(name), tables[name]))
         for child in joined.children(name):
             if child in touched:
-                dates = touched[child].withColumnsRenamed(_CARRIED_DATES)
+                dates = touched[child].withColumnRenamed(INSTANT, _CHANGED_AT)
                 links = equal_links(source.columns(joined.sources[child].to), numbered(sources[child].links))
                 linked = tables[name].join(dates, links, "inner")
                 parts.append(_dated_links(linked, source.links))
         if parts:
             links_found = reduce(DataFrame.unionByName, parts).where(are_not_null(numbered(source.links)))
-            touched[name] = links_found.groupBy(*numbered(source.links)).agg(*map(F.expr, _MERGED_DATES))
+            touched[name] = links_found.groupBy(*numbered(source.links)).agg(F.max(INSTANT).alias(INSTANT))
     keys = touched.get(joined.driving)
     if keys is None:
         return None
     pairs = zip(numbered(sources[joined.driving].links), joining.dimension.key, strict=True)
-    return keys.selectExpr(*[f"{link} AS {quoted(name)}" for link, name in pairs], INSTANT, UNDATED)
+    return keys.selectExpr(*[f"{link} AS {quoted(name)}" for link, name in pairs], INSTANT)
 
 
 def _changed_links(
@@ -71,8 +68,7 @@ def _changed_links(
 
     Rows are read only if the key does not have them.
     """
-    undated = f"CASE WHEN {source.instant} IS NULL THEN array({source.index}) ELSE CAST(array() AS array<int>) END"
-    dates = changes.selectExpr(*source.key, f"{source.instant} AS reached", f"{undated} AS undated")
+    dates = changes.withColumnRenamed(source.instant, _CHANGED_AT)
     if not source.joining.needs_earlier_rows(source.name):
         return _dated_links(dates, source.links)
     rows = table if before is None else table.unionByName(before)
@@ -81,8 +77,7 @@ def _changed_links(
 
 def _dated_links(rows: DataFrame, links: Sequence[str]) -> DataFrame:
     pairs = zip(links, numbered(links), strict=True)
-    dated = [f"{own} AS {name}" for name, own in _CARRIED_DATES.items()]
-    return rows.selectExpr(*[f"{link} AS {number}" for link, number in pairs], *dated)
+    return rows.selectExpr(*[f"{link} AS {number}" for link, number in pairs], f"{_CHANGED_AT} AS {INSTANT}")
 
 
 def find_changed_keys(table: Dimension, events: DataFrame, are_new: str) -> DataFrame:

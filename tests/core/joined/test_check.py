@@ -11,7 +11,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.events import Sequences
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Surrogate, ValidityColumns
-from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.check import type_of, validate_joined
 from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
@@ -246,3 +246,24 @@ def test_a_history_has_versions_of_its_sources_unless_they_are_mirrors_or_joined
     assert validate_joined(address(HISTORY, as_now=True), with_history(TABLES, customer=HISTORY)).over_time
     assert not validate_joined(address(None), of_both).over_time
     assert not validate_joined(joined(HISTORY, **now), of_both).over_time
+
+
+COUNT, SUM, _, MAX, LATEST = Function
+
+
+@pytest.mark.parametrize(
+    ("function", "column", "type_"),
+    [
+        (COUNT, "map<string, int>", "bigint"),
+        (SUM, "int", "bigint"),
+        (SUM, "bigint", "decimal(38,0)"),
+        (SUM, "decimal(12,2)", "decimal(38,2)"),
+        (SUM, "double", None),
+        (SUM, "string", None),
+        (MAX, "string", "string"),
+        (MAX, "list<int>", None),
+        (LATEST, "list<int>", "list<int>"),
+    ],
+)
+def test_an_aggregate_has_a_type_that_holds_it(function: Function, column: str, type_: str | None) -> None:
+    assert type_of(Aggregate(function, "v"), parse_type(column)) == (None if type_ is None else parse_type(type_))

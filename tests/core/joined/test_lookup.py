@@ -1,11 +1,9 @@
-"""Facts that look their members up: what fits, what does not, and at which instant they ask."""
+"""Facts that look their members up: what fits, and what does not."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
 
 import pytest
 
@@ -15,14 +13,11 @@ from lakeward.core.history.options import ByColumn, History, Surrogate, Validity
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
 from lakeward.core.joined.join_definition import JoinDefinition
-from lakeward.core.joined.rows import SourceRow, join_rows
 from lakeward.core.schema import Column, Schema, Type, parse_type
 
 HASHED = History(validity_columns=ValidityColumns(surrogate=Surrogate.HASH))
 BY_DAY = History(zone="Asia/Tokyo", validity_columns=ValidityColumns(type=Type("date"), surrogate=Surrogate.NUMBER))
 NUMBERED = History(validity=ByColumn("number"), validity_columns=ValidityColumns(type=Type("bigint")))
-AT = datetime(2026, 11, 22, 18, tzinfo=UTC)
-DAY = date(2026, 11, 23).toordinal() - date(1970, 1, 1).toordinal()
 
 ORDERS = Source(table=TableName("shop", "orders"), columns={"id": "id"})
 CUSTOMER = Source(
@@ -73,19 +68,6 @@ def looked_up(**changed: object) -> JoinDeclaration:
     return facts(replace(CUSTOMER, **changed))
 
 
-def name_found(history: History, at: str, value: object) -> object:
-    """Return the name that a fact finds whose time is in a column; it changes on 2026-11-23 in Tokyo."""
-    joining = validate_joined(
-        facts(replace(CUSTOMER, at=at, columns={"name": "name"}, otherwise={})), tables(history)
-    )
-    change = DAY if history.by_day else 7 if history is NUMBERED else int(AT.timestamp()) * 1_000_000
-    ann, bea = ({"id": 1, "name": name} for name in ("Ann", "Bea"))
-    order = dict.fromkeys(TYPES["orders"]) | {"id": 10, "customer": 1, at: value}
-    versions = [SourceRow(ann, None, change - 1, change), SourceRow(bea, None, change)]
-    stored = {"orders": {(10,): [SourceRow(order)]}, "customer": {(1,): versions}}
-    return join_rows(joining, stored)[10,].cells["name"]
-
-
 def test_what_a_history_adds_can_be_taken_with_its_type() -> None:
     number = replace(CUSTOMER, columns={"customer_key": "version_key", "since": "valid_from"})
     types = [
@@ -96,30 +78,6 @@ def test_what_a_history_adds_can_be_taken_with_its_type() -> None:
         [("id", "int"), ("customer_key", "string"), ("name", "string")],
         [("id", "int"), ("customer_key", "bigint"), ("since", "date")],
     ]
-
-
-@pytest.mark.parametrize(
-    ("history", "at", "value", "name"),
-    [
-        (HASHED, "at", AT, "Bea"),
-        (HASHED, "at", AT - timedelta(microseconds=1), "Ann"),
-        (HASHED, "at", AT - timedelta(days=1), None),
-        (HASHED, "local", AT.replace(tzinfo=None), "Bea"),
-        (HASHED, "at", None, None),
-        (BY_DAY, "at", datetime(2026, 11, 22, 15, tzinfo=UTC), "Bea"),
-        (BY_DAY, "at", datetime(2026, 11, 22, 14, 59, tzinfo=UTC), "Ann"),
-        (BY_DAY, "local", datetime(2026, 11, 22, 15), "Ann"),  # it is taken as it is
-        (BY_DAY, "day", date(2026, 11, 23), "Bea"),
-        (BY_DAY, "day", date(2026, 11, 22), "Ann"),
-        (NUMBERED, "number", 7, "Bea"),
-        (NUMBERED, "number", Decimal(6), "Ann"),
-        (NUMBERED, "number", 5, None),
-    ],
-)
-def test_a_fact_finds_the_version_that_is_valid_at_its_time(
-    history: History, at: str, value: object, name: str | None
-) -> None:
-    assert name_found(history, at, value) == name
 
 
 def test_what_finds_none_has_what_there_is_otherwise_in_the_type_of_the_column() -> None:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from random import Random
+from typing import Any
 
 import pytest
-from joined_laws import shapes, tables_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from joined_commits import check_commits
+from joined_shops import shapes, tables_of
+from tries import tries
 
 from lakeward.core.dimension import TableName
 from lakeward.core.history.options import ByRun, History, Track
+from lakeward.core.joined import plan as plans
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.joined.join_definition import JoinDefinition
@@ -48,18 +55,15 @@ def test_there_is_no_batch_where_nothing_is_new() -> None:
 
 
 @pytest.mark.parametrize(
-    ("states", "since", "before"),
+    "states",
     [
-        ({"orders": replace(EIGHT, remembers=7, replaced=7)}, {"orders"}, {"orders"}),
-        ({"orders": EIGHT, "customer": EIGHT}, {"orders", "customer"}, {"orders"}),
-        ({"customer": replace(EIGHT, shows_before=False)}, {"customer"}, ()),
+        {"orders": replace(EIGHT, remembers=7, replaced=7)},
+        {"orders": EIGHT, "customer": EIGHT},
     ],
 )
-def test_changes_are_read_of_new_commits_and_earlier_rows_where_links_are_not_in_the_key(
-    states: Mapping[str, SourceState], since: Collection[str], before: Collection[str]
-) -> None:
+def test_changes_are_read_of_new_commits(states: Mapping[str, SourceState]) -> None:
     plan = planned(**states)
-    assert (plan.batch, plan.since, plan.before, plan.reasons) == (4, dict.fromkeys(since, 7), {*before}, ())
+    assert (plan.batch, plan.since, plan.reasons) == (4, dict.fromkeys(states, 7), ())
     assert plan.progress.passed == {**PASSED, **{name: one.now for name, one in states.items()}}
 
 
@@ -69,7 +73,6 @@ def test_changes_are_read_of_new_commits_and_earlier_rows_where_links_are_not_in
         (replace(EIGHT, has_passed=False), "batch 7 of orders was rolled back, dropped or has expired"),
         (replace(EIGHT, replaced=8), "orders was truncated, loaded anew or took an older snapshot in batch 8"),
         (replace(EIGHT, remembers=8), "orders has forgotten deletes up to batch 8, and batch 7 was passed"),
-        (replace(EIGHT, shows_before=False), "orders cannot be read as it was in batch 7"),
     ],
 )
 def test_all_is_made_anew_where_a_source_cannot_list_its_changes_and_others_still_date_theirs(
@@ -77,7 +80,7 @@ def test_all_is_made_anew_where_a_source_cannot_list_its_changes_and_others_stil
 ) -> None:
     plan = planned(orders=state, customer=EIGHT)
     assert (plan.reasons, plan.is_first) == ((reason,), False)
-    assert (plan.incomplete_sources, plan.since) == ({"orders"}, {"customer": 7})
+    assert plan.since == {"customer": 7}
 
 
 def test_another_declaration_makes_all_anew_and_its_sources_may_be_others() -> None:
@@ -86,6 +89,36 @@ def test_another_declaration_makes_all_anew_and_its_sources_may_be_others() -> N
     assert (plan.reasons, plan.is_redeclared) == (("it is declared in another way than before",), True)
     assert (plan.since, plan.progress.passed) == ({"orders": 7}, {**PASSED, "orders": EIGHT.now})
     assert plan.progress.digest != PROGRESS.digest
+
+
+def test_a_history_of_histories_is_made_anew_with_each_change_of_a_source() -> None:
+    joined = replace(SUMMARY.joined, history=History())
+    over_time = validate_joined(joined, tables_of(History()))
+    progress = replace(PROGRESS, digest=joined.digest)
+    plan = planned(progress, over_time, orders=replace(EIGHT, has_passed=False))
+    assert (plan.reasons, plan.since) == (("it is a history of histories",), {})
+    assert plan_join(over_time, progress, STATES) is None
+
+
+@settings(max_examples=tries(100, 1000), deadline=None)
+@given(random=st.randoms(use_true_random=False))
+def test_a_batch_of_changed_keys_misses_no_change(random: Random) -> None:
+    check_commits(random)
+
+
+def play(feeds: int) -> None:
+    for seed in range(feeds):
+        check_commits(Random(seed))
+
+
+@pytest.mark.parametrize("changed", [{"has_passed": True}, {"replaced": 0}, {"remembers": 0}], ids=str)
+def test_a_gap_that_is_not_noticed_breaks_the_law(
+    monkeypatch: pytest.MonkeyPatch, changed: Mapping[str, Any]
+) -> None:
+    gap = plans._gap
+    monkeypatch.setattr(plans, "_gap", lambda name, passed, state: gap(name, passed, replace(state, **changed)))
+    with pytest.raises(AssertionError):
+        play(1000)
 
 
 def test_progress_is_stored_as_one_line_of_json() -> None:

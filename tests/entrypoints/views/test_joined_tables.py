@@ -83,6 +83,11 @@ def test_a_plan_describes_lookups_and_rows_without_a_match(
     [
         (PreparedJoin(), [], "nothing new in its sources"),
         (PreparedJoin(), [ORDERS.table], "keys touched by the next batch of shop.orders"),
+        (
+            PreparedJoin(over_time=True),
+            [ORDERS.table],
+            "all rows rebuilt: it is a history of histories, touched by the next batch of shop.orders",
+        ),
         (PreparedJoin(plan=plan_of({"orders": 3})), [], "keys touched by orders 4–5"),
         (
             PreparedJoin(plan=plan_of({"orders": 3})),

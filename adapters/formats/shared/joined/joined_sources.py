@@ -130,7 +130,12 @@ class SourceReader:
 
     @property
     def _instant(self) -> str:
-        """Return SQL for the instant from which a row counts, if the join needs it (`row_instant` of the core)."""
+        """Return SQL for the instant from which a row counts, if the join needs it.
+
+        A row of a mirror is dated by the validity column of its source, else by its source time. Rows of a full
+        load have none, nor have those whose sequences are not commit times. An instant at which no version may
+        begin, such as a "never" at the open end, is NULL.
+        """
         history, validity = self._dating_history, self.source.declaration.validity
         if history is None:
             return "NULL"
@@ -192,13 +197,15 @@ def _state_of(table: JoinableTable, passed: SourceCommit | None, state: TableSta
         return None
     commits = lineage.commits() or [Version(name="", progress=state.progress)]
     progress, change_log = commits[0].progress, table.side_tables.change_log
+    has_passed = passed is None or (
+        any(commit.name == passed.commit for commit in commits) and lineage.commit_showing(passed.batch) is not None
+    )
     change_log.batches.objects(progress)
     return SourceState(
         now=SourceCommit(progress.batch, commits[0].name),
-        has_passed=passed is None or any(commit.name == passed.commit for commit in commits),
+        has_passed=has_passed,
         remembers=newest_forgotten(change_log, progress),
         replaced=newest_replacement(change_log),
-        shows_before=passed is None or lineage.commit_showing(passed.batch) is not None,
     )
 
 

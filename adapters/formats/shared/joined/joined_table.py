@@ -18,8 +18,7 @@ from lakeward.adapters.formats.shared.rows.system_columns import row_columns
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.joined.difference import compare_history, compare_mirror
-from lakeward.adapters.spark.joined.joined_rows import join_frames
-from lakeward.adapters.spark.joined.omitted_rows import find_omitted_rows
+from lakeward.adapters.spark.joined.joined_rows import find_omitted_rows, join_frames
 from lakeward.adapters.spark.joined.source_frames import sources_of
 from lakeward.adapters.spark.joined.touched_keys import find_touched_keys
 from lakeward.adapters.spark.merge.resolution import FILE, POS
@@ -84,7 +83,8 @@ class JoinedLakeTable:
         readers = {name: SourceReader(source, self.of[name], plan) for name, source in sources}
         tables = {name: reader.rows() for name, reader in readers.items()}
         changes = {name: readers[name].changes() for name in plan.since}
-        before = {name: readers[name].before(changes[name]) for name in plan.before}
+        moving = [name for name in plan.since if self.joining.needs_earlier_rows(name)]
+        before = {name: readers[name].before(changes[name]) for name in moving}
         touched = find_touched_keys(self.joining, changes, before, tables) if self._needs_changes(plan) else None
         touched = None if touched is None else touched.localCheckpoint()
         keys = None if plan.reasons else touched
@@ -110,8 +110,7 @@ class JoinedLakeTable:
 
     def _needs_changes(self, plan: JoinPlan) -> bool:
         """Return whether changed keys matter. Where all rows are made anew, they only date what changed."""
-        is_dated = self.joining.joined.history is not None and not self.joining.over_time
-        return bool(plan.since) and (not plan.reasons or is_dated)
+        return bool(plan.since) and (not plan.reasons or self.joining.joined.history is not None)
 
     def _stored_rows(self, snapshot: TableSnapshot | None, keys: DataFrame | None) -> DataFrame:
         """Return the stored rows, of these keys or of all."""

@@ -11,16 +11,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from joined_laws import Lake
+import pytest
+from joined_frames import Table, planned
+from joined_shops import SourceChange, SourceRow
 from outside import case
+from pyspark.sql import SparkSession
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, Source
-from lakeward.core.joined.rows import SourceRow
-from lakeward.core.joined.touched_keys import SourceChange
 from lakeward.core.schema import Column, Schema, parse_type
+
+pytestmark = pytest.mark.spark
 
 Cells = Mapping[str, Any]
 TYPES = {"orderkey": "int", "custkey": "int", "status": "string", "price": "decimal(12,2)", "ordered": "date"}
@@ -72,10 +75,10 @@ def summed(customer: int, found: Sequence[Cells]) -> list[object]:
     return [customer, len(found), sum(prices), min(prices), max(prices), found[-1]["status"]]
 
 
-def test_a_summary_of_orders_follows_inserts_and_deletes() -> None:
+def test_a_summary_of_orders_follows_inserts_and_deletes(spark: SparkSession) -> None:
     folder = case("tpch-refresh-functions")
     totals = json.loads((folder / "expected" / "after_streams.json").read_text("utf-8"))
-    lake = Lake(validate_joined(SUMMARY, {ORDERS.name: ORDERS}))
+    table = Table(spark, validate_joined(SUMMARY, {ORDERS.name: ORDERS}))
     rows: dict[Key, Cells] = {}
     for stream, right in enumerate(totals):
         new = orders(folder / "input" / (f"orders.tbl.u{stream}" if stream else "orders.tbl.gz"))
@@ -83,11 +86,10 @@ def test_a_summary_of_orders_follows_inserts_and_deletes() -> None:
         before, deleted = rows, {(int(line.rstrip("|")),) for line in deletes}
         rows = {key: cells for key, cells in {**rows, **new}.items() if key not in deleted}
         changes = {key: SourceChange([before[key]] if key in before else []) for key in {*new, *deleted}}
-        plan = lake.planned()
-        lake.commit(
-            plan, lake.joined(plan, {"orders": {k: [SourceRow(c)] for k, c in rows.items()}}, {"orders": changes})
-        )
-        assert {key: [*cells.values()] for key, cells in lake.current().items()} == summary(rows.values())
-        rows_now = lake.current().values()
-        assert sum(cells["orders"] for cells in rows_now) == right["orders"]
-        assert str(sum(cells["total"] for cells in rows_now)) == right["sum_totalprice"]
+        sources = {"orders": {key: [SourceRow(cells)] for key, cells in rows.items()}}
+        table.join(planned(table.joining, stream + 1), sources, {"orders": changes})
+        shown = {key: cells for (key, _), (_, cells, _) in table.shown().items()}
+        assert {key: [*cells.values()] for key, cells in shown.items()} == summary(rows.values())
+        totals_now = [(int(str(cells["orders"])), Decimal(str(cells["total"]))) for cells in shown.values()]
+        assert sum(count for count, _ in totals_now) == right["orders"]
+        assert str(sum(total for _, total in totals_now)) == right["sum_totalprice"]
