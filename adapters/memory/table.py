@@ -203,7 +203,7 @@ class MemoryTable:
         for batch in sorted(self.written):
             self.memory = absorb(self.dimension, self.memory, self.written.pop(batch))
             self.remembered = batch
-        epoch_objects = [(self.epochs[n], found.object) for n, objects in self.objects.items() for found in objects]
+        epoch_objects = [(self.epochs[n], one.object) for n, objects in self.objects.items() for one in objects]
         holds, records = tuple(self.memory.holds.values()), tuple(self.memory.records)
         return ChangeLogState(
             {item.name: item for epoch, item in epoch_objects if epoch == progress.epoch},
@@ -235,9 +235,9 @@ class MemoryTable:
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
         """Return the objects of batches after `after`."""
         return [
-            applied_record(found, batch)
+            applied_record(recorded, batch)
             for batch, objects in sorted(self.objects.items())
-            for found in objects
+            for recorded in objects
             if after < batch <= progress.batch
         ]
 

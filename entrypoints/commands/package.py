@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from lakeward.adapters.aws.s3.access import find_access, is_url, normal, refuse_other_scheme
+from lakeward.adapters.aws.s3.access import find_access, is_url, normal_url, refuse_other_scheme
 from lakeward.adapters.spark.session.compatibility import line
 from lakeward.core.errors import ConfigError
 from lakeward.core.text.numbers import format_count
@@ -121,7 +121,7 @@ def _package(
     if not to.strip():
         raise ConfigError("--to is empty", todo="Name a folder of its own for the package, or s3://bucket/prefix.")
     refuse_other_scheme(to, "--to")
-    place = normal(to) if is_url(to) else None
+    place = normal_url(to) if is_url(to) else None
     order = Order(
         release=newest_release(platform, line()) if release is None else find_release(platform, release),
         machine=arch,

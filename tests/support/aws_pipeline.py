@@ -33,7 +33,7 @@ from policies import REGION, Stack
 from spark import QUICKLY_COMPILED
 from state_machines import ROLE, StepFunctions, wait_until
 
-from lakeward.adapters.aws.s3.access import split
+from lakeward.adapters.aws.s3.access import bucket_and_key
 from lakeward.adapters.sources.dms.writer import Change, DmsWriter, Style
 from lakeward.adapters.spark.session.compatibility import line
 from lakeward.adapters.spark.session.jars import fetch, locked
@@ -305,7 +305,7 @@ class AwsPipeline:
         subprocess.run([*pip, "--target", self.package.site, *wheels], check=True)
 
     def _fetch(self, url: str, folder: Path) -> Path:
-        bucket, key = split(url)
+        bucket, key = bucket_and_key(url)
         file = folder / key.rpartition("/")[2]
         file.write_bytes(self.s3.client.get_object(Bucket=bucket, Key=key)["Body"].read())
         return file

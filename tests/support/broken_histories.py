@@ -18,7 +18,7 @@ from lakeward.adapters.formats.shared.change_log import base_rows
 from lakeward.adapters.formats.shared.resolution.steps import applicable_events
 from lakeward.adapters.formats.shared.resolution.steps.table_before import TableBeforeReader
 from lakeward.adapters.formats.shared.resolution.strategies import ordered_fold
-from lakeward.adapters.spark.history.instants import dated
+from lakeward.adapters.spark.history.instants import add_instants
 from lakeward.adapters.spark.history.surrogate_numbers import Numbering
 from lakeward.adapters.spark.history.version_rows import BEGINS, VersionRows
 from lakeward.adapters.spark.merge.fold.batch_fold import TableBefore, fold
@@ -106,7 +106,7 @@ class ForgetsValidTimes(AnyTable):
                 return fold(plan, events, before)
             remembered = before.recorded_batch.drop(names.INSTANT)
             return fold(
-                plan, events, replace(before, remembered=dated(remembered, plan.dimension, 1, plan.begun_at))
+                plan, events, replace(before, remembered=add_instants(remembered, plan.dimension, 1, plan.begun_at))
             )
 
         patch.setattr(applicable_events, "fold", anew)

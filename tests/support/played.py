@@ -20,7 +20,7 @@ from typing import IO, Any
 import pyarrow as pa
 from commands import Ended
 
-from lakeward.adapters.aws.s3.access import find_access, split
+from lakeward.adapters.aws.s3.access import bucket_and_key, find_access
 
 
 @dataclass
@@ -100,7 +100,7 @@ def _play(kind: str) -> None:
 def _by_delta_rs(url: str) -> pa.Table:
     from deltalake import DeltaTable, QueryBuilder  # noqa: PLC0415
 
-    told = find_access().object_store_options(split(url)[0])
+    told = find_access().object_store_options(bucket_and_key(url)[0])
     table = DeltaTable(url, storage_options=dict(told))
     return pa.table(QueryBuilder().register("found", table).execute("SELECT * FROM found").read_all())
 

@@ -34,7 +34,7 @@ class Clock:
 def in_memory(kind: type[MemoryLease] = MemoryLease) -> LeaseUnderTest:
     clock = Clock()
     lease = kind(clock)
-    return LeaseUnderTest(open=lambda: lease, now=clock, pass_time=lambda part: clock.turn(part * lease.lasts))
+    return LeaseUnderTest(open=lambda: lease, now=clock, pass_time=lambda part: clock.turn(part * lease.duration))
 
 
 NUMBERS = count(1)
@@ -51,7 +51,7 @@ class DynamoDb:
 
     clock: Clock = field(default_factory=Clock)
     table: str = field(default_factory=lambda: f"leases-{next(NUMBERS)}")
-    lasts: int = 60_000_000
+    duration: int = 60_000_000
     asked: list[str] = field(default_factory=list)
 
     @cached_property
@@ -71,11 +71,11 @@ class DynamoDb:
 
     def lease(self, now: Callable[[], int] | None = None) -> DynamoDbLease:
         """Open the leases as another machine would, by its own clock."""
-        return DynamoDbLease(self.client, self.table, self.lasts, now or self.clock)
+        return DynamoDbLease(self.client, self.table, self.duration, now or self.clock)
 
     def pass_time(self, part: float) -> None:
         """Let a part of a grant pass, and of the allowance for clocks that differ."""
-        self.clock.turn(part * (self.lasts + 2 * MAX_CLOCK_ERROR))
+        self.clock.turn(part * (self.duration + 2 * MAX_CLOCK_ERROR))
 
     def tenancy(self) -> LeaseUnderTest:
         return LeaseUnderTest(open=self.lease, now=self.clock, pass_time=self.pass_time)

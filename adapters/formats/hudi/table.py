@@ -239,8 +239,8 @@ class HudiTable:
         newest, last_commit = self.timeline.newest(), self.timeline.newest_with_progress()
         batch = 0 if last_commit is None else last_commit[1].batch
         if newest != instant_read or batch != plan.batch - 1:
-            found = None if newest is None else f"its newest instant is {newest.requested}, at batch {batch}"
-            raise another_writer(str(self.dimension.name), found)
+            cause = None if newest is None else f"its newest instant is {newest.requested}, at batch {batch}"
+            raise another_writer(str(self.dimension.name), cause)
 
     def _records(
         self, plan: MergePlan, detail: MergeDetail, rows: DataFrame, snapshot_read: HudiSnapshot | None

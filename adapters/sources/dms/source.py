@@ -136,7 +136,7 @@ class DmsSource:
         return select_files(self.folder, dimension, object_history, limits, self._check_objects)
 
     def _check_objects(
-        self, table: TableName, listed: Sequence[SourceObject], past: ObjectHistory
+        self, table: TableName, listed: Sequence[SourceObject], history: ObjectHistory
     ) -> Sequence[SourceObject]:
         """Refuse files of another format, and leave out transaction files without rows of the table."""
         shared = [] if self.shared is None else [i for i in listed if self._name(table, i.name).is_shared]
@@ -145,8 +145,8 @@ class DmsSource:
             refuse_other_format(table, item.name, self.options)
         if self.shared is None:
             return own
-        has_more = any(item.name not in past.applied for item in own)
-        return [*own, *self.shared.select_for_table(table, shared, past, has_more=has_more)]
+        has_more = any(item.name not in history.applied for item in own)
+        return [*own, *self.shared.select_for_table(table, shared, history, has_more=has_more)]
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return the names of applied files that are no longer in the landing folder."""
@@ -253,8 +253,10 @@ class DmsSource:
         return written
 
     def _etag(self, table: TableName, file: File) -> str | None:
-        known = self.shared.etag(file.object.name) if self.shared is not None and file.name.is_shared else None
-        return file.object.etag or known or self.folder.etag(table, file.object.name)
+        staged_etag = (
+            self.shared.etag(file.object.name) if self.shared is not None and file.name.is_shared else None
+        )
+        return file.object.etag or staged_etag or self.folder.etag(table, file.object.name)
 
     def _read_or_nothing(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         if selection.objects:

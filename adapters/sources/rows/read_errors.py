@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakeward.adapters.spark.session.errors import root_cause, said
+from lakeward.adapters.spark.session.errors import root_cause, short_message
 from lakeward.core.errors import SourceError
 
 _OVERFLOW: Final = "long overflow"
@@ -23,5 +23,7 @@ def unreadable_file(table: str, name: str | None, error: BaseException) -> Sourc
             todo=f"{_REST} Let the file be written with times of those years, or with NULL.",
         )
     return SourceError(
-        f"{table}: {file} cannot be read", found=said(error), todo=f"{_REST} Replace the file by a whole one."
+        f"{table}: {file} cannot be read",
+        found=short_message(error),
+        todo=f"{_REST} Replace the file by a whole one.",
     )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from lakeward.adapters.spark.session.errors import FAILURES, refused_by_disk, said, unreachable
+from lakeward.adapters.spark.session.errors import FAILURES, refused_by_disk, short_message, unreachable
 from lakeward.core.errors import CommitConflict, LakewardError, TableError
 
 
@@ -48,10 +48,10 @@ def translating_commit_failures(
         raise
     except (*FAILURES, OSError, *failures) as error:
         if lost_race(error):
-            raise another_writer(table_name, said(error)) from error
+            raise another_writer(table_name, short_message(error)) from error
         if (unreachable_error := unreachable(table_name, error)) is not None:
             raise unreachable_error from error
-        raise not_written(table_name, refused_by_disk(error) or said(error)) from error
+        raise not_written(table_name, refused_by_disk(error) or short_message(error)) from error
 
 
 class StagedChange(Protocol):
