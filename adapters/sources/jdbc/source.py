@@ -16,7 +16,7 @@ from lakeward.adapters.sources.jdbc.columns import columns_of, drop_columns, ref
 from lakeward.adapters.sources.jdbc.cursors import check_cursor
 from lakeward.adapters.sources.jdbc.database.queries import Query, Reader
 from lakeward.adapters.sources.jdbc.file_names import PATTERN, StagedNames, StagedRead
-from lakeward.adapters.sources.jdbc.options import JdbcSourceOptions, micros
+from lakeward.adapters.sources.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.sources.jdbc.staging import BucketStaging, FolderStaging, ReadRequest, Staging
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Place, Places
@@ -33,6 +33,7 @@ from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.settings.source_catalogue import SourceTable
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns
+from lakeward.core.text.durations import micros_of
 from lakeward.plugins import Options, Runtime
 from lakeward.plugins.registry import clock
 
@@ -307,7 +308,7 @@ def _is_due(history: ObjectHistory, reads: JdbcSourceOptions, now: int) -> bool:
     """Return True if a table must be read as a whole: on request, at first, or when its last snapshot is old."""
     newest = _newest_snapshot(history)
     is_asked = history.load is not None and history.load.since is not None
-    return is_asked or newest is None or now - newest >= micros(reads.every)
+    return is_asked or newest is None or now - newest >= micros_of(reads.every)
 
 
 def _applied_reads(history: ObjectHistory) -> Iterable[StagedRead]:
