@@ -21,7 +21,7 @@ from lakeward.core.ledger.objects import ObjectRecord
 from lakeward.core.ledger.writer import applied_record
 from lakeward.core.merge.append import append
 from lakeward.core.merge.change_log import HOLDING, Change, ChangeLogContents, Reason, Reject, trim
-from lakeward.core.merge.delivery import Delivery, DeliveryResult, Resolution
+from lakeward.core.merge.delivery import Delivery, DeliveryResult
 from lakeward.core.merge.facts import Capability, ObjectFacts
 from lakeward.core.merge.fold import Row, apply, columns_of, row_of
 from lakeward.core.merge.image_match import match
@@ -90,20 +90,7 @@ class MemoryTable:
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         """Return the merge result of a plan."""
         events = [_with_nulls(item, plan.evolution.absent) for item in frame if isinstance(item, ChangeEvent)]
-        repaired = {event.position[2:]: event for event in events if plan.releases}
-        delivery = Delivery(
-            number=plan.batch,
-            events=[] if plan.releases else events,
-            rejects=[item for item in frame if isinstance(item, Reject)],
-            resolutions=[Resolution(position, repaired.get(position[2:])) for position in plan.releases],
-            loaded=plan.facts.loaded,
-            believed=plan.facts.believed,
-            ran=plan.begun_at,
-            by_hand=not plan.facts.objects,
-            own_times=plan.facts.own_times,
-            is_first=plan.is_first,
-            suspect_objects=plan.suspect_objects,
-        )
+        delivery = plan.delivery(events, [item for item in frame if isinstance(item, Reject)])
         dimension = replace(self.dimension, schema=plan.folded, ties=plan.dimension.ties)
         if plan.splices is not None:
             settled = splice(dimension, self.rows, self.memory, delivery, plan.splices, plan.facts)
