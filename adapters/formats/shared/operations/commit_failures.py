@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from lakeward.adapters.spark.session.errors import FAILURES, refused_by_disk, short_message, unreachable
-from lakeward.core.errors import CommitConflict, LakewardError, TableError
+from lakeward.core.errors import CommitConflict, ConservationError, LakewardError, TableError
 
 
 def another_writer(table_name: str, found: str | None = None) -> CommitConflict:
@@ -30,6 +30,16 @@ def not_written(table_name: str, found: str) -> TableError:
         f"{table_name}: the table could not be written",
         found=found,
         todo="The table is as it was. Mend that, and run again: it goes on where it stopped.",
+    )
+
+
+def not_as_planned(table_name: str, planned: tuple[int, int], files: tuple[int, int]) -> ConservationError:
+    """Return the error for files that differ from the plan: the rows that both write and remove."""
+    return ConservationError(
+        f"{table_name}: what was written is not what was planned",
+        found=f"planned {planned[0]} rows written and {planned[1]} removed; the files add {files[0]} and delete "
+        f"{files[1]}",
+        todo="Nothing was applied. This is a defect of lakeward: please report it.",
     )
 
 
