@@ -139,6 +139,21 @@ class Debezium:
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
         """Return parsed messages, with flags for those of other tables and the names of these."""
+        frame = self._with_parts(messages).selectExpr("*", f"{self._is_of_other(table)} AS {OF_OTHER}")
+        frame = frame.selectExpr(
+            "*",
+            other_table(*self._names(), self._has_row()),
+            f"CASE WHEN NOT {OF_OTHER} THEN {self._own_operation()} END AS {_SAID}",
+        )
+        if not self.is_flat:
+            frame = with_parsed(frame, {_BARE: f"CASE WHEN {_OP} IS NULL THEN {BODY} END"})
+            frame = with_parsed(frame, {_BARE_INNER: cell(f"{_BARE}.it", "payload")})
+            bare_row = f"coalesce({_BARE_INNER}.it, {_BARE}.it)"
+            frame = frame.selectExpr("*", f"coalesce({self._is_of_none(bare_row)}, false) AS {_IS_OF_NONE}")
+        return self._by_headers(frame)
+
+    def _with_parts(self, messages: DataFrame) -> DataFrame:
+        """Add the parts of messages: the keys, and the envelope or the flattened row."""
         if self.documents is not None:
             messages = _rewritten(messages, self.documents)
         frame = with_parsed(messages, {_PARSED: BODY}, CELLS if self.is_flat else ENVELOPE)
@@ -167,18 +182,7 @@ class Debezium:
             f"coalesce({_KEY_INNER}.it, {_KEY_PARSED}.it) AS {_KEYS}",
             f"coalesce({_OTHER_INNER}.it, {_OTHER_PARSED}.it) AS {_OTHER}",
         ]
-        frame = frame.selectExpr("*", *keys, *(flat if self.is_flat else []))
-        frame = frame.selectExpr("*", f"{self._is_of_other(table)} AS {OF_OTHER}").selectExpr(
-            "*",
-            other_table(*self._names(), self._has_row()),
-            f"CASE WHEN NOT {OF_OTHER} THEN {self._own_operation()} END AS {_SAID}",
-        )
-        if not self.is_flat:
-            frame = with_parsed(frame, {_BARE: f"CASE WHEN {_OP} IS NULL THEN {BODY} END"})
-            frame = with_parsed(frame, {_BARE_INNER: cell(f"{_BARE}.it", "payload")})
-            bare_row = f"coalesce({_BARE_INNER}.it, {_BARE}.it)"
-            frame = frame.selectExpr("*", f"coalesce({self._is_of_none(bare_row)}, false) AS {_IS_OF_NONE}")
-        return self._by_headers(frame)
+        return frame.selectExpr("*", *keys, *(flat if self.is_flat else []))
 
     def _by_headers(self, frame: DataFrame) -> DataFrame:
         """Add the columns that link halves of key changes by their headers."""

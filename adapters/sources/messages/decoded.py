@@ -126,42 +126,58 @@ def to_rows(
     schema = telling.dimension.schema
     cells = {c.name: f"_lakeward_cell_{index}" for index, c in enumerate(schema)}
     was = {c.name: f"_lakeward_was_{index}" for index, c in enumerate(telling.before_columns)}
+    key_misfits, others = _misfits(telling, cells, was, written, decoded)
+    typed_rows = _with_values(_with_texts(frame, decoded, cells, was), telling, decoded, written, cells, was)
+    return typed_rows.selectExpr(
+        *[quoted(name) for name in schema.names],
+        *_facts_of_row(decoded),
+        f"{_first(key_misfits)} AS {KEY_MISFIT}",
+        f"{_first(others)} AS {MISFIT}",
+        *(BLANK, VALUE, LINE, NAME),
+        f"false AS {TORN}",
+        names.UNSET,
+        *[before_column(index) for index in range(len(was))],
+        strange,
+        *beside,
+    )
+
+
+def _with_texts(frame: DataFrame, decoded: Decoded, cells: Mapping[str, str], was: Mapping[str, str]) -> DataFrame:
+    """Add the texts of cells, and what is known of a message, as columns.
+
+    An expression that is used more than once is a column of its own, or Spark would compute it each time.
+    """
+    return frame.selectExpr(
+        "*",
+        f"{_unset(decoded)} AS {names.UNSET}",
+        f"{decoded.blank} AS {BLANK}",
+        f"{has_match(decoded.texts, LONG)} AS {_HAS_LONG}",
+    ).selectExpr(
+        "*",
+        f"{_HAS_LONG} AND {has_match(decoded.texts, f'{LONG_DOUBLE}|{TINY}')} AS {_HAS_DOUBLE}",
+        *[f"{_sent(decoded, name)} AS {cell}" for name, cell in cells.items()],
+        *[f"{decoded.before.get(name, NULL)} AS {cell}" for name, cell in was.items()],
+    )
+
+
+def _with_values(
+    frame: DataFrame,
+    telling: RowSettings,
+    decoded: Decoded,
+    written: Mapping[str, Writing],
+    cells: Mapping[str, str],
+    was: Mapping[str, str],
+) -> DataFrame:
+    """Add the typed values of cells, and those before the change."""
+    schema = telling.dimension.schema
     unscaled = [c for c in schema if decoded.texts and _is_base64(c, written)]
     numbers = {c.name: f"_lakeward_is_number_{index}" for index, c in enumerate(unscaled)}
     values = partial(_value, written=written, numbers=numbers, typed=decoded.typed)
     typed = [f"{values(cells[c.name], c)} AS {quoted(c.name)}" for c in schema]
     before_columns = [*enumerate(telling.before_columns)]
     before = [f"{values(was[c.name], c)} AS {before_column(index)}" for index, c in before_columns]
-    key_misfits, others = _misfits(telling, cells, was, written, decoded)
-    return (
-        # An expression that is used more than once is a column of its own, or Spark would compute it each time.
-        frame.selectExpr(
-            "*",
-            f"{_unset(decoded)} AS {names.UNSET}",
-            f"{decoded.blank} AS {BLANK}",
-            f"{has_match(decoded.texts, LONG)} AS {_HAS_LONG}",
-        )
-        .selectExpr(
-            "*",
-            f"{_HAS_LONG} AND {has_match(decoded.texts, f'{LONG_DOUBLE}|{TINY}')} AS {_HAS_DOUBLE}",
-            *[f"{_sent(decoded, name)} AS {cell}" for name, cell in cells.items()],
-            *[f"{decoded.before.get(name, NULL)} AS {cell}" for name, cell in was.items()],
-        )
-        .selectExpr("*", *[f"{is_number(cells[name], name)} AS {flag}" for name, flag in numbers.items()])
-        .selectExpr("*", *typed, *before)
-        .selectExpr(
-            *[quoted(name) for name in schema.names],
-            *_facts_of_row(decoded),
-            f"{_first(key_misfits)} AS {KEY_MISFIT}",
-            f"{_first(others)} AS {MISFIT}",
-            *(BLANK, VALUE, LINE, NAME),
-            f"false AS {TORN}",
-            names.UNSET,
-            *[before_column(index) for index in range(len(before))],
-            strange,
-            *beside,
-        )
-    )
+    flags = [f"{is_number(cells[name], name)} AS {flag}" for name, flag in numbers.items()]
+    return frame.selectExpr("*", *flags).selectExpr("*", *typed, *before)
 
 
 def _facts_of_row(decoded: Decoded) -> Sequence[str]:

@@ -41,8 +41,7 @@ class LocalDms:
         is_row = kind != "control"
         has_row = is_of_other and is_row and data is not None
         data = None if is_of_other else data
-        operation, when = text_of(metadata.get("operation")), text_of(metadata.get("commit-timestamp"))
-        when = text_of(metadata.get("timestamp")) if when is None else when
+        operation, when = text_of(metadata.get("operation")), _time_text(metadata)
         transaction = text_of(metadata.get("transaction-id"))
         other = f"{or_star(schema)}.{or_star(table)}"[:LONGEST_NAME] if has_row else None
         cells, time = data or {}, None if when is None else _MOMENT(when)
@@ -92,6 +91,12 @@ class LocalDms:
         return bool(before_columns) and all(
             was(name) or (operation == "delete" and name in cells) for name in before_columns
         )
+
+
+def _time_text(metadata: Object) -> str | None:
+    """Return the text of the commit time, else that of the time at which the message was made."""
+    commit_time = text_of(metadata.get("commit-timestamp"))
+    return text_of(metadata.get("timestamp")) if commit_time is None else commit_time
 
 
 def _broken(
