@@ -68,8 +68,8 @@ class Script:
 
     def table_after(self, arrived: int) -> Dimension:
         """Return the dimension with the columns of its table after so many deliveries. No column is dropped."""
-        found = [self.dimension.schema, *(self.columns[n] for n in range(arrived) if n in self.columns)]
-        types = {column.name: column.type for schema in found for column in schema}
+        schemas = [self.dimension.schema, *(self.columns[n] for n in range(arrived) if n in self.columns)]
+        types = {column.name: column.type for schema in schemas for column in schema}
         return replace(self.dimension, schema=Schema(tuple(Column(name, type_) for name, type_ in types.items())))
 
     @property
