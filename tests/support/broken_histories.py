@@ -143,8 +143,10 @@ class FoldsTheNewestOfOldTruncates(AnyTable):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         def met(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
-            kept = {place: instant for place, instant in before.truncates.items() if place in plan.truncates.all}
-            return fold(plan, events, replace(before, truncates=kept))
+            truncates = {
+                place: instant for place, instant in before.truncates.items() if place in plan.truncates.all
+            }
+            return fold(plan, events, replace(before, truncates=truncates))
 
         patch.setattr(applicable_events, "fold", met)
 
@@ -199,8 +201,8 @@ class NumbersEachPartByItself(AnyTable):
         in_parts(patch)
 
         def alike(fresh: DataFrame, highest: int) -> Numbering:
-            found = of(fresh, highest)
-            return replace(found, behind=dict.fromkeys(found.behind, highest))
+            numbers = of(fresh, highest)
+            return replace(numbers, behind=dict.fromkeys(numbers.behind, highest))
 
         patch.setattr(Numbering, "of", alike)
 

@@ -56,9 +56,9 @@ class DynamoDb:
 
     @cached_property
     def client(self) -> Any:
-        found = dynamodb_client.create_dynamodb_client()
-        found.meta.events.register("after-call.dynamodb", self._date)
-        return found
+        own_client = dynamodb_client.create_dynamodb_client()
+        own_client.meta.events.register("after-call.dynamodb", self._date)
+        return own_client
 
     def _date(self, parsed: Any, model: Any, **_: Any) -> None:
         self.asked.append(model.name)
@@ -89,7 +89,7 @@ def dynamodb(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dy
     for name, value in {**ENVIRONMENT, **of_dynamodb}.items():  # moto finds the service behind a key without blanks
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(dynamodb_client, "_TIMEOUT", 60)  # the machine may be slow
-    found = DynamoDb()
-    found.make()
-    yield found
-    found.client.close()
+    tenancy = DynamoDb()
+    tenancy.make()
+    yield tenancy
+    tenancy.client.close()
