@@ -47,7 +47,7 @@ def refuse_other_scheme(path: str, key: str) -> None:
 def normal_url(url: str) -> str:
     """Return a URL in normal form; raises ConfigError for a URL that S3 and Hadoop would read differently.
 
-    >>> normal("s3a://shop/landing//")
+    >>> normal_url("s3a://shop/landing//")
     's3://shop/landing'
     """
     match = _URL.fullmatch(url)
@@ -69,7 +69,7 @@ def _is_plain(part: str) -> bool:
 def bucket_and_key(url: str) -> tuple[str, str]:
     """Return the bucket and the key of a URL.
 
-    >>> split("s3://shop/landing/a.csv")
+    >>> bucket_and_key("s3://shop/landing/a.csv")
     ('shop', 'landing/a.csv')
     """
     bucket, _, key = url.removeprefix("s3://").partition("/")
