@@ -12,13 +12,14 @@ from dataclasses import dataclass, field, replace
 from lakeward.core.checks.batch_checks import refuse_batch, refuse_other_options
 from lakeward.core.checks.source_clock import Backwards
 from lakeward.core.dimension import Dimension, Match, Ordered, Within
-from lakeward.core.events import LOAD_SEQUENCE, Operation, Position, SourceOrder
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, SourceOrder
 from lakeward.core.history.older_snapshots import SnapshotSpan
 from lakeward.core.history.options import ByTime
 from lakeward.core.history.refusals import refuse_history
 from lakeward.core.history.snapshot_splice import span_of
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.merge.change_log import Hold, Reason, Record
+from lakeward.core.merge.change_log import Hold, Reason, Record, Reject
+from lakeward.core.merge.delivery import Delivery, Resolution
 from lakeward.core.merge.facts import PARTIAL, BatchFacts, Capability
 from lakeward.core.merge.truncates import Truncates, remembered_truncates
 from lakeward.core.progress import Progress
@@ -117,6 +118,32 @@ class MergePlan:
             facts.loaded or 0,
             self.truncates.arrived,
             added=bool(self.evolution.added),
+        )
+
+    def delivery(
+        self,
+        events: Sequence[ChangeEvent],
+        rejects: Sequence[Reject],
+        object_names: Mapping[int, str] | None = None,
+    ) -> Delivery:
+        """Return the delivery of the events and rejects that the batch reads.
+
+        Events of a batch that `releases` are repaired ones: each is the resolution of a quarantined event.
+        """
+        repaired = {event.position[2:]: event for event in events if self.releases}
+        return Delivery(
+            number=self.batch,
+            events=[] if self.releases else events,
+            rejects=rejects,
+            resolutions=[Resolution(position, repaired.get(position[2:])) for position in self.releases],
+            loaded=self.facts.loaded,
+            believed=self.facts.believed,
+            ran=self.begun_at,
+            by_hand=not self.facts.objects,
+            own_times=self.facts.own_times,
+            is_first=self.is_first,
+            suspect_objects=self.suspect_objects,
+            object_names=object_names or {},
         )
 
     @property

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import structlog
 
-from lakeward.adapters.aws.s3.access import find_access, is_url, normal, split
+from lakeward.adapters.aws.s3.access import bucket_and_key, find_access, is_url, normal_url
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints.cli import exit_code_of
@@ -258,7 +258,7 @@ def _write(place: str, text: str) -> Sequence[str]:
             access = find_access()
             from lakeward.adapters.aws.s3.error_messages import explain_s3_errors  # noqa: PLC0415  # it imports boto3
 
-            bucket, key = split(normal(place))
+            bucket, key = bucket_and_key(normal_url(place))
             with explain_s3_errors(place):
                 access.client.put_object(Bucket=bucket, Key=key, Body=text.encode(), ContentType="application/json")
         else:

@@ -163,8 +163,8 @@ def _not_loaded(cause: str) -> PluginError:
     return PluginError(
         "a plugin cannot be loaded",
         found=cause,
-        todo="Correct or uninstall it; `docs/extend/hooks.md` lists the hooks and their arguments. With --debug "
-        "the stack trace is shown.",
+        todo="Correct or uninstall it; `docs/extend/hooks.md` lists the hooks and their arguments. On the "
+        "command line, --debug shows the stack trace.",
     )
 
 

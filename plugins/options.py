@@ -59,28 +59,28 @@ NamedSecret: TypeAlias = Annotated[SecretName, BeforeValidator(_named_secret)]
 def _config_error(
     error: ValidationError, model: type[BaseModel], where: str, also: Iterable[str], within: str
 ) -> ConfigError:
-    found, hints = [], []
+    descriptions, hints = [], []
     for item in error.errors():
-        path, known = _walk(model, item["loc"])
+        path, section = _walk(model, item["loc"])
         if item["type"] == "extra_forbidden":
-            found.append(f"{_shown(within, path[:-1])} has no key {path[-1]!r}")
-            hints.append(nearest(path[-1], [*known, *also]))
+            descriptions.append(f"{_path_text(within, path[:-1])} has no key {path[-1]!r}")
+            hints.append(nearest(path[-1], [*section, *also]))
         elif item["type"] == "missing":
-            found.append(f"{_shown(within, path[:-1])} lacks the key {path[-1]!r}")
+            descriptions.append(f"{_path_text(within, path[:-1])} lacks the key {path[-1]!r}")
         elif item["type"] in ("model_type", "dict_type", "model_attributes_type"):
-            found.append(f"{_shown(within, path)} must be a table of keys")
+            descriptions.append(f"{_path_text(within, path)} must be a table of keys")
         elif item["type"] == "union_tag_not_found":
-            found.append(f"{_shown(within, path)} lacks the key {item['ctx']['discriminator']}")
+            descriptions.append(f"{_path_text(within, path)} lacks the key {item['ctx']['discriminator']}")
         elif item["type"] == "union_tag_invalid":
             tags = [tag.strip("' ") for tag in item["ctx"]["expected_tags"].split(",")]
-            found.append(f"{_shown(within, path)}: there is no {_key_of(item)} {item['ctx']['tag']!r}")
+            descriptions.append(f"{_path_text(within, path)}: there is no {_key_of(item)} {item['ctx']['tag']!r}")
             hints.append(nearest(item["ctx"]["tag"], tags) or f"There are {', '.join(tags)}.")
         else:
             message = item["msg"].removeprefix("Value error, ")
-            found.append(f"{_shown(within, path)}: {message[:1].lower()}{message[1:]}")
+            descriptions.append(f"{_path_text(within, path)}: {message[:1].lower()}{message[1:]}")
     return ConfigError(
         f"{where}: the settings are not right",
-        found="\n".join(dict.fromkeys(found)),
+        found="\n".join(dict.fromkeys(descriptions)),
         todo=" ".join(hint for hint in dict.fromkeys(hints) if hint)
         or "docs/reference/settings.md lists every key.",
     )
@@ -91,7 +91,7 @@ def _key_of(item: Any) -> str:
     return str(item["ctx"]["discriminator"]).strip("'")
 
 
-def _shown(within: str, path: Iterable[str]) -> str:
+def _path_text(within: str, path: Iterable[str]) -> str:
     """Return the path of a table or key as TOML writes it. Entries of lists are numbered from 1."""
     parts = [part if re.fullmatch(r"[\w-]+", part) else f'"{part}"' for part in path]
     inside = ".".join([*([within] if within else []), *parts])
@@ -101,21 +101,21 @@ def _shown(within: str, path: Iterable[str]) -> str:
 def _walk(model: type[BaseModel], place: Sequence[int | str]) -> tuple[list[str], list[str]]:
     """Return the path of an error as it is shown, and the known keys of the table that it is in."""
     path: list[str] = []
-    known: Any = model
+    section: Any = model
     keys: list[str] = []
     for part in place:
-        choices = [choice for choice in _choices(known) if _is_model(choice)]
+        choices = [choice for choice in _choices(section) if _is_model(choice)]
         if len(choices) > 1:  # a discriminated union: the value of the discriminator is part of the place
-            known = next((choice for choice in choices if part in _tags(choice)), None)
+            section = next((choice for choice in choices if part in _tags(choice)), None)
             continue
         if choices:
-            known = choices[0]
-            keys = [*keys_of(known)]
-            named = {field.alias or name: field.annotation for name, field in known.model_fields.items()}
-            known = named.get(str(part))
+            section = choices[0]
+            keys = [*keys_of(section)]
+            named = {field.alias or name: field.annotation for name, field in section.model_fields.items()}
+            section = named.get(str(part))
         else:  # a list, a table of tables of one model, or an unknown value
             keys = []
-            (*_, known) = get_args(known) or (None,)
+            (*_, section) = get_args(section) or (None,)
         path.append(str(part + 1) if isinstance(part, int) else part)
     return path, keys
 

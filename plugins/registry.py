@@ -111,7 +111,7 @@ def failed(plugin: str, doing: str, error: BaseException) -> PluginError:
     return PluginError(
         f"the plugin {plugin} failed in {doing}",
         found=f"{type(error).__name__}: {error}",
-        todo="Correct or uninstall it. With --debug the stack trace is shown.",
+        todo="Correct or uninstall it. On the command line, --debug shows the stack trace.",
     )
 
 

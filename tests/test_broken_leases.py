@@ -59,7 +59,7 @@ class LastsForEver(MemoryLease):
 
 class IsRenewedWhoeverHasIt(MemoryLease):
     def renew(self, grant: LeaseGrant) -> LeaseGrant:
-        self.terms[grant.lease] = replace(grant, until=self.now() + self.lasts)
+        self.terms[grant.lease] = replace(grant, until=self.now() + self.duration)
         return self.terms[grant.lease]
 
 
@@ -81,7 +81,10 @@ class LooksBeforeItTakes(MemoryLease):
             return found
         time.sleep(0.05)
         self.terms[lease] = LeaseGrant(
-            lease=lease, owner=owner, until=self.now() + self.lasts, fence=1 if found is None else found.fence + 1
+            lease=lease,
+            owner=owner,
+            until=self.now() + self.duration,
+            fence=1 if found is None else found.fence + 1,
         )
         return self.terms[lease]
 
@@ -89,7 +92,7 @@ class LooksBeforeItTakes(MemoryLease):
 class IsTakenTooEarly(MemoryLease):
     def take(self, lease: str, owner: str) -> LeaseGrant:
         found = self.terms.get(lease)
-        if found is not None and self.now() > found.until - self.lasts // 2:
+        if found is not None and self.now() > found.until - self.duration // 2:
             self.give_back(found)
         return super().take(lease, owner)
 

@@ -71,7 +71,7 @@ class Machines:
 
     def another_takes_over(self) -> None:
         """Let the lease end, and another machine apply all but the last delivery."""
-        self.clock.turn(1.1 * self.lease.lasts)
+        self.clock.turn(1.1 * self.lease.duration)
         with self.writer_lease() as writer_lease:
             player = Player(self.script, self.lake)
             player.source.arrived = 2

@@ -91,18 +91,18 @@ class FileCatalogue:
 
 
 def chosen(
-    known: Mapping[TableName, SourceTable], wanted: Collection[TableName]
+    described: Mapping[TableName, SourceTable], wanted: Collection[TableName]
 ) -> Mapping[TableName, SourceTable]:
     """Return the wanted tables by the names given; names match without case if there is no exact match.
 
     Raises ConfigError if several names match without case and none is exact.
     """
     by_folded_name: dict[tuple[str, ...], list[TableName]] = {}
-    for name in known:
+    for name in described:
         by_folded_name.setdefault(_folded(name), []).append(name)
     tables: dict[TableName, SourceTable] = {}
     for name in wanted:
-        matches = [name] if name in known else by_folded_name.get(_folded(name), [])
+        matches = [name] if name in described else by_folded_name.get(_folded(name), [])
         if len(matches) > 1:
             raise ConfigError(
                 f"{name}: which of these tables of the catalogue is meant cannot be told",
@@ -110,7 +110,7 @@ def chosen(
                 todo=f'Name it as the database does, by `name` under [tables."{name}".catalogue].',
             )
         if matches:
-            tables[name] = known[matches[0]]
+            tables[name] = described[matches[0]]
     return tables
 
 

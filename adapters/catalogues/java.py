@@ -58,11 +58,11 @@ def _bridge() -> Path:
     """Return the jar of py4j from the installed pyspark."""
     spec = find_spec("pyspark")
     places = [] if spec is None else [Path(place) for place in spec.submodule_search_locations or ()]
-    found = [jar for place in places for jar in sorted(place.glob("jars/py4j-*.jar"))]
-    if not found:
+    jars = [jar for place in places for jar in sorted(place.glob("jars/py4j-*.jar"))]
+    if not jars:
         raise SetupError(
             "pyspark is not installed, and its bridge to Java is needed to ask a database",
             todo="pip install 'lakeward[spark]'. Or describe the tables in a file: "
             "docs/reference/catalogue.md#files",
         )
-    return found[0]
+    return jars[0]

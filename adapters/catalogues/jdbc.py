@@ -84,15 +84,15 @@ class _Metadata:
     own_catalog: str | None
 
     def describe(self, wanted: Collection[TableName]) -> Mapping[TableName, SourceTable]:
-        found = {name: self._table(name, comment) for name in wanted for comment in self._comments(name)}
-        missing = [name for name in wanted if name not in found]
+        described = {name: self._table(name, comment) for name in wanted for comment in self._comments(name)}
+        missing = [name for name in wanted if name not in described]
         if missing:
             alike = {tuple(part.lower() for part in name) for name in missing}
             listed = [name for name in self._all_tables() if tuple(part.lower() for part in name) in alike]
-            known = {name: comment for name in listed for comment in self._comments(name)}
-            tables = {name: self._table(name, comment) for name, comment in known.items()}
-            found.update(chosen(tables, missing))
-        return found
+            comments = {name: comment for name in listed for comment in self._comments(name)}
+            tables = {name: self._table(name, comment) for name, comment in comments.items()}
+            described.update(chosen(tables, missing))
+        return described
 
     def _comments(self, name: TableName) -> list[str | None]:
         """Return a list with the comment of a table, empty if there is no table of that name."""
@@ -148,7 +148,7 @@ class _Metadata:
     def _escaped(self, name: str) -> str:
         """Return a name as a pattern that matches only this name."""
         escape = self.metadata.getSearchStringEscape()
-        return re.sub(r"([_%\\])", lambda found: escape + found[1], name) if escape else name
+        return re.sub(r"([_%\\])", lambda match: escape + match[1], name) if escape else name
 
 
 def _rows(result: Any, *columns: str) -> list[tuple[Any, ...]]:

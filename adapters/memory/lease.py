@@ -13,11 +13,11 @@ from lakeward.core.ports import LeaseGrant
 class MemoryLease:
     """Lease grants in a dictionary.
 
-    A grant lasts for `lasts` microseconds of the clock `now`, which all owners share.
+    A grant lasts for `duration` microseconds of the clock `now`, which all owners share.
     """
 
     now: Callable[[], int]
-    lasts: int = 60_000_000
+    duration: int = 60_000_000
     terms: dict[str, LeaseGrant] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
 
@@ -28,7 +28,7 @@ class MemoryLease:
             if grant is not None and grant.owner != owner and now < grant.until:
                 return grant
             fence = 1 if grant is None else grant.fence + (grant.owner != owner or now >= grant.until)
-            self.terms[lease] = LeaseGrant(lease=lease, owner=owner, until=now + self.lasts, fence=fence)
+            self.terms[lease] = LeaseGrant(lease=lease, owner=owner, until=now + self.duration, fence=fence)
             return self.terms[lease]
 
     def renew(self, grant: LeaseGrant) -> LeaseGrant:
@@ -36,7 +36,7 @@ class MemoryLease:
         with self._lock:
             current = self.terms.get(grant.lease, replace(grant, owner="", until=0, fence=0))
             if (current.owner, current.fence) == (grant.owner, grant.fence):
-                current = self.terms[grant.lease] = replace(grant, until=self.now() + self.lasts)
+                current = self.terms[grant.lease] = replace(grant, until=self.now() + self.duration)
             return current
 
     def give_back(self, grant: LeaseGrant) -> None:

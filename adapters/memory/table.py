@@ -21,7 +21,7 @@ from lakeward.core.ledger.objects import ObjectRecord
 from lakeward.core.ledger.writer import applied_record
 from lakeward.core.merge.append import append
 from lakeward.core.merge.change_log import HOLDING, Change, ChangeLogContents, Reason, Reject, trim
-from lakeward.core.merge.delivery import Delivery, DeliveryResult, Resolution
+from lakeward.core.merge.delivery import Delivery, DeliveryResult
 from lakeward.core.merge.facts import Capability, ObjectFacts
 from lakeward.core.merge.fold import Row, apply, columns_of, row_of
 from lakeward.core.merge.image_match import match
@@ -90,20 +90,7 @@ class MemoryTable:
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         """Return the merge result of a plan."""
         events = [_with_nulls(item, plan.evolution.absent) for item in frame if isinstance(item, ChangeEvent)]
-        repaired = {event.position[2:]: event for event in events if plan.releases}
-        delivery = Delivery(
-            number=plan.batch,
-            events=[] if plan.releases else events,
-            rejects=[item for item in frame if isinstance(item, Reject)],
-            resolutions=[Resolution(position, repaired.get(position[2:])) for position in plan.releases],
-            loaded=plan.facts.loaded,
-            believed=plan.facts.believed,
-            ran=plan.begun_at,
-            by_hand=not plan.facts.objects,
-            own_times=plan.facts.own_times,
-            is_first=plan.is_first,
-            suspect_objects=plan.suspect_objects,
-        )
+        delivery = plan.delivery(events, [item for item in frame if isinstance(item, Reject)])
         dimension = replace(self.dimension, schema=plan.folded, ties=plan.dimension.ties)
         if plan.splices is not None:
             settled = splice(dimension, self.rows, self.memory, delivery, plan.splices, plan.facts)
@@ -203,7 +190,7 @@ class MemoryTable:
         for batch in sorted(self.written):
             self.memory = absorb(self.dimension, self.memory, self.written.pop(batch))
             self.remembered = batch
-        epoch_objects = [(self.epochs[n], found.object) for n, objects in self.objects.items() for found in objects]
+        epoch_objects = [(self.epochs[n], one.object) for n, objects in self.objects.items() for one in objects]
         holds, records = tuple(self.memory.holds.values()), tuple(self.memory.records)
         return ChangeLogState(
             {item.name: item for epoch, item in epoch_objects if epoch == progress.epoch},
@@ -235,9 +222,9 @@ class MemoryTable:
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
         """Return the objects of batches after `after`."""
         return [
-            applied_record(found, batch)
+            applied_record(recorded, batch)
             for batch, objects in sorted(self.objects.items())
-            for found in objects
+            for recorded in objects
             if after < batch <= progress.batch
         ]
 

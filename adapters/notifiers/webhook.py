@@ -84,7 +84,7 @@ class Webhook:
             return self._unreachable(self._describe(error))
 
     def _status_error(self, status: int) -> LakewardError:
-        phrases = {known.value: known.phrase for known in HTTPStatus}
+        phrases = {code.value: code.phrase for code in HTTPStatus}
         found = f"it answers with {status} {phrases.get(status, '')}".rstrip()
         if status in _TRANSIENT_STATUSES or status >= 500:
             return self._unreachable(found)

@@ -36,7 +36,8 @@ class SettingsFile:
             text = self.path.read_text(encoding="utf-8-sig")
         except FileNotFoundError as error:
             todo = (
-                "Write one (docs/start/tutorial.md begins with that), or name another one with --config."
+                "Write one (docs/start/tutorial.md begins with that), or name another one: with --config on the "
+                "command line, with --settings in a job."
                 if self.fails_whole
                 else "Write it, or correct the `name` of the store under [settings], or the address."
             )

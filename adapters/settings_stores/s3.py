@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lakeward.adapters.aws.s3.access import Access, find_access, normal, split
+from lakeward.adapters.aws.s3.access import Access, bucket_and_key, find_access, normal_url
 from lakeward.core.errors import ConfigError
 from lakeward.core.ports import SettingsStore
 from lakeward.core.settings.layers import SettingsLayer
@@ -34,7 +34,7 @@ class SettingsObject:
         """Return the content of the object; raises ConfigError if it does not exist, or is not TOML or JSON."""
         from lakeward.adapters.aws.s3.error_messages import explain_s3_errors  # noqa: PLC0415  # imports boto3
 
-        bucket, key = split(self.url)
+        bucket, key = bucket_and_key(self.url)
         try:
             with explain_s3_errors(self.url):
                 text = self.access.client.get_object(Bucket=bucket, Key=key)["Body"].read().decode("utf-8-sig")
@@ -52,7 +52,7 @@ class SettingsObject:
 def build(options: Options, runtime: Runtime) -> SettingsStore:
     """Build the reader of an object; no request is sent yet."""
     settings = validated(S3StoreOptions, options, str(runtime.file), within="settings.stores")
-    return SettingsObject(normal(settings.name), find_access())
+    return SettingsObject(normal_url(settings.name), find_access())
 
 
 @hookimpl

@@ -78,6 +78,25 @@ def retry_on_conflict(job: Job[F], attempt: Callable[[], R]) -> R:
     return attempt()
 
 
+def apply_prepared(
+    job: Job[F], prepare: Callable[[], PreparedBatch[F]], observe: StepObserver = no_observer
+) -> Report:
+    """Commit and finish the batch that `prepare` returns; return its report.
+
+    It is prepared again each time another writer commits first.
+    """
+    report = retry_on_conflict(job, lambda: _commit_and_close(job, prepare(), observe))
+    finish_batch(job, report, observe)
+    return report
+
+
+def _commit_and_close(job: Job[F], prepared: PreparedBatch[F], observe: StepObserver) -> Report:
+    try:
+        return commit_batch(job, prepared, observe)
+    finally:
+        prepared.close()
+
+
 def _apply_next_batch(
     job: Job[F], observe: StepObserver, on_listed: Callable[[ObjectSelection], None], *, is_notified: bool
 ) -> Report | Idle | OnlyOtherTables:
@@ -100,10 +119,7 @@ def _apply_next_batch(
         raise
     if not isinstance(prepared, PreparedBatch):
         return prepared
-    try:
-        return commit_batch(job, prepared, observe)
-    finally:
-        prepared.close()
+    return _commit_and_close(job, prepared, observe)
 
 
 def _note_listing(job: Job[F], discovery: Discovery) -> None:

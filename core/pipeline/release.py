@@ -10,10 +10,8 @@ from lakeward.core.checks.event_order import refuse_other_order
 from lakeward.core.checks.key_form import refuse_other_key_form
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import RepairError
-from lakeward.core.pipeline.apply import retry_on_conflict
-from lakeward.core.pipeline.commit import commit_batch
+from lakeward.core.pipeline.apply import apply_prepared
 from lakeward.core.pipeline.discovery import dimension_as_stored, read_change_log
-from lakeward.core.pipeline.finish import finish_batch
 from lakeward.core.pipeline.job import (
     BatchInput,
     Job,
@@ -47,17 +45,7 @@ def repair_row(job: Job[F], entries: Sequence[Entry]) -> None:
 
 def release(job: Job[F], settled: Settlement, observe: StepObserver = no_observer) -> Report:
     """Apply repaired entries of the quarantine, discard others, and apply what waited behind them, in order."""
-
-    def attempt() -> Report:
-        prepared = prepare_release(job, settled, observe)
-        try:
-            return commit_batch(job, prepared, observe)
-        finally:
-            prepared.close()
-
-    report = retry_on_conflict(job, attempt)
-    finish_batch(job, report, observe)
-    return report
+    return apply_prepared(job, lambda: prepare_release(job, settled, observe), observe)
 
 
 def prepare_release(job: Job[F], settled: Settlement, observe: StepObserver = no_observer) -> PreparedBatch[F]:

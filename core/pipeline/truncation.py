@@ -6,11 +6,9 @@ from typing import TypeVar
 
 from lakeward.core.events import Operation, Position
 from lakeward.core.merge.facts import PARTIAL, BatchFacts, Capability
-from lakeward.core.pipeline.apply import retry_on_conflict
-from lakeward.core.pipeline.commit import commit_batch
+from lakeward.core.pipeline.apply import apply_prepared
 from lakeward.core.pipeline.discovery import dimension_as_stored
-from lakeward.core.pipeline.finish import finish_batch
-from lakeward.core.pipeline.job import BatchInput, Job, Report, StepObserver, no_observer
+from lakeward.core.pipeline.job import BatchInput, Job, PreparedBatch, Report, StepObserver, no_observer
 from lakeward.core.pipeline.preparation import plan_and_resolve
 from lakeward.core.ports import Batch
 
@@ -26,7 +24,7 @@ def truncate(
     None. The low watermark does not move: the truncate is not from the source.
     """
 
-    def attempt() -> Report:
+    def prepare() -> PreparedBatch[F]:
         state = job.opened.table.state()
         change_log_state = job.opened.change_log.read_state(state.progress)
         dimension = dimension_as_stored(job, state)
@@ -41,12 +39,6 @@ def truncate(
         )
         batch = Batch(job.source.truncation(dimension, position, time), facts)
         batch_input = BatchInput(state=state, change_log_state=change_log_state, batch=batch)
-        prepared = plan_and_resolve(job, batch_input, observe)
-        try:
-            return commit_batch(job, prepared, observe)
-        finally:
-            prepared.close()
+        return plan_and_resolve(job, batch_input, observe)
 
-    report = retry_on_conflict(job, attempt)
-    finish_batch(job, report, observe)
-    return report
+    return apply_prepared(job, prepare, observe)

@@ -12,7 +12,7 @@ from lakeward.core.events import Operation
 from lakeward.core.merge.change_log import Reason
 from lakeward.core.ports import Entry
 from lakeward.core.schema import UNDECLARED, Column, Schema, Type
-from lakeward.core.schema_changes.evolution import Evolution, Kind, SchemaChange, evolve
+from lakeward.core.schema_changes.evolution import Evolution, Kind, Policy, SchemaChange, evolve
 
 
 def is_as_written(entry: Entry) -> bool:
@@ -82,24 +82,46 @@ def _evolution_of_row(
         incoming = _with(incoming, names, _type_now(dimension, change))
     evolution = evolve(stored, Schema(incoming.parts), dimension.policies, dimension.key)
     was_narrower = any(change.kind is Kind.NARROW for change in changes)
-    unfollowed = [
+    refused = [
         c for c in (*evolution.refused, *evolution.quarantined_changes) if c.kind is not Kind.NARROW or was_narrower
     ]
-    unfollowed += [c for c in evolution.changes if c.after == UNDECLARED]
+    undeclared = [c for c in evolution.changes if c.after == UNDECLARED]
     # A text cannot say that a field keeps its value.
-    unfollowed += [c for c in changes if c.kind is Kind.DROP and c.is_nested]
-    if unfollowed:
-        raise not_as_written(dimension, entry, "the table does not follow: " + "; ".join(map(str, unfollowed)))
+    incomplete = [c for c in changes if c.kind is Kind.DROP and c.is_nested]
+    if unfollowed := [*refused, *undeclared, *incomplete]:
+        why = "the table does not follow: " + "; ".join(map(str, unfollowed))
+        raise not_as_written(dimension, entry, why, _advice(dimension, refused, undeclared))
     return evolution
 
 
-def not_as_written(dimension: Dimension, entry: Entry, why: str) -> RepairError:
-    """Return the error for a row that cannot be applied as it was written."""
+def _advice(dimension: Dimension, refused: Iterable[SchemaChange], undeclared: Iterable[SchemaChange]) -> str:
+    """Return the settings with which a table follows changes; an empty text where no settings let it follow."""
+    kinds = {change.kind for change in refused if _may_be_followed(dimension, change)}
+    parts = []
+    if kinds:
+        policies = " and ".join(f'`{name} = "evolve"`' for name in sorted(kind.value for kind in kinds))
+        parts.append(f'Set {policies} under [tables."{dimension.name}".schema].')
+    if Kind.NARROW in kinds:
+        parts.append("The table keeps its own, wider type then.")
+    if names := ", ".join(change.path for change in undeclared):
+        parts.append(f'Declare the type of {names} under [tables."{dimension.name}".columns].')
+    return " ".join(parts)
+
+
+def _may_be_followed(dimension: Dimension, change: SchemaChange) -> bool:
+    """Return True if a table can follow a change, and a policy alone prevents it."""
+    if change.kind in (Kind.RETYPE, Kind.RENAME) or (change.kind is Kind.DROP and change.names[0] in dimension.key):
+        return False
+    return dimension.policies.of(change.kind, change.names) is not Policy.EVOLVE
+
+
+def not_as_written(dimension: Dimension, entry: Entry, why: str, advice: str = "") -> RepairError:
+    """Return the error for a row that cannot be applied as it was written; `advice` says how it could be."""
+    remedy = "ix the row, or discard it (`lakeward quarantine fix`, `discard`)."
     return RepairError(
         f"{dimension.name}: {entry.object}, row {entry.row} cannot be replayed as it was written",
         found=why,
-        todo=f'Let the table follow, under [tables."{dimension.name}".schema], and declare the type of a new '
-        "column of CSV files. Else fix the row, or discard it (`lakeward quarantine fix`, `discard`).",
+        todo=f"{advice} Else f{remedy}" if advice else f"F{remedy}",
     )
 
 

@@ -1,11 +1,25 @@
-"""Durations as settings write them: a whole number of seconds, minutes or hours."""
+"""Durations as settings write them: a whole number with a unit, such as `30s` or `7d`."""
 
 from __future__ import annotations
 
 import re
 from typing import Final
 
+DURATION: Final = re.compile(r"([1-9][0-9]*) *(s|m|h|d)")
+"""Matches a duration above zero."""
+
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600}
+_MICROS: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+
+
+def micros_of(duration: str) -> int:
+    """Return a duration in microseconds; 0 for any other text, such as "0".
+
+    >>> micros_of("2 h"), micros_of("0")
+    (7200000000, 0)
+    """
+    match = DURATION.fullmatch(duration)
+    return 0 if match is None else int(match[1]) * _MICROS[match[2]]
 
 
 def seconds_of(duration: str) -> int:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from lakeward.adapters.aws.s3.access import find_access, is_url, normal, refuse_other_scheme
+from lakeward.adapters.aws.s3.access import find_access, is_url, normal_url, refuse_other_scheme
 from lakeward.adapters.spark.session.compatibility import line
 from lakeward.core.errors import ConfigError
 from lakeward.core.text.numbers import format_count
@@ -17,6 +17,7 @@ from lakeward.entrypoints.job_package import job_start
 from lakeward.entrypoints.job_package.assembly import Order, build
 from lakeward.entrypoints.job_package.delivery import replace_folder, upload
 from lakeward.entrypoints.job_package.releases import TITLES, find_release, newest_release
+from lakeward.entrypoints.job_package.table_formats import DEFAULT_FORMAT, FormatName
 from lakeward.entrypoints.startup.context import AsJson, Debug
 from lakeward.entrypoints.views import documents, terminal
 from lakeward.entrypoints.views.safe_text import plain
@@ -51,9 +52,7 @@ ReleaseName = Annotated[
         show_default="the newest with the Spark that is installed here",
     ),
 ]
-Format = Annotated[
-    Literal["iceberg", "delta", "hudi"], typer.Option("--format", help="The `kind` of the tables in the settings.")
-]
+Format = Annotated[FormatName, typer.Option("--format", help="The `kind` of the tables in the settings.")]
 Extras = Annotated[
     list[str] | None, typer.Option("--extra", help="Further dependencies, `kafka` or `msk`; may be repeated.")
 ]
@@ -77,7 +76,7 @@ _NO_SETTINGS = "s3://BUCKET/lakeward.toml"
 def glue(
     to: To,
     release: ReleaseName = None,
-    kind: Format = "iceberg",
+    kind: Format = DEFAULT_FORMAT,
     extras: Extras = None,
     wheels: Wheels = None,
     settings: Settings = _NO_SETTINGS,
@@ -94,7 +93,7 @@ def emr(
     to: To,
     release: ReleaseName = None,
     arch: Arch = "x86_64",
-    kind: Format = "iceberg",
+    kind: Format = DEFAULT_FORMAT,
     extras: Extras = None,
     wheels: Wheels = None,
     settings: Settings = _NO_SETTINGS,
@@ -122,7 +121,7 @@ def _package(
     if not to.strip():
         raise ConfigError("--to is empty", todo="Name a folder of its own for the package, or s3://bucket/prefix.")
     refuse_other_scheme(to, "--to")
-    place = normal(to) if is_url(to) else None
+    place = normal_url(to) if is_url(to) else None
     order = Order(
         release=newest_release(platform, line()) if release is None else find_release(platform, release),
         machine=arch,

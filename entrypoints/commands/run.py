@@ -16,6 +16,7 @@ from rich.console import Console
 
 from lakeward.core.dimension import TableName
 from lakeward.core.merge.counts import Counts
+from lakeward.core.text.durations import micros_of
 from lakeward.core.text.numbers import format_count
 from lakeward.entrypoints.container import remake
 from lakeward.entrypoints.runtime.follower import follow_pipeline
@@ -35,7 +36,6 @@ from lakeward.entrypoints.runtime.settings_watch import SettingsWatch
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import TableRun
 from lakeward.entrypoints.settings.configuration import Configuration
-from lakeward.entrypoints.settings.models.values import micros
 from lakeward.entrypoints.settings.stores import address, read_settings_of
 from lakeward.entrypoints.startup import catalogue
 from lakeward.entrypoints.startup.context import (
@@ -296,7 +296,7 @@ def _watch(container: Any, place: str, stop: Stop) -> SettingsWatch | None:
     settings = container.configured().settings.settings
     if not settings.stores and address(place) is None:
         return None
-    seconds = micros(settings.read_every) / 1_000_000
+    seconds = micros_of(settings.read_every) / 1_000_000
     return SettingsWatch(lambda: read_settings_of(place)[0], container, seconds, stop.clock, remake)
 
 

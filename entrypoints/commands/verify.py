@@ -12,13 +12,13 @@ from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.core.history.refusals import no_versions
 from lakeward.core.history.version_checks import Finding, HistoryCheck, VersionRule
+from lakeward.core.text.durations import DURATION, micros_of
 from lakeward.core.text.numbers import format_count
 from lakeward.core.verification.against_source import SourceAccess, verify_against_source
 from lakeward.core.verification.history import check_history
 from lakeward.core.verification.source_verification import Outcome, SourceVerification, WaitPolicy
 from lakeward.entrypoints.runtime.join_run import job_of
 from lakeward.entrypoints.settings.configuration import Configuration
-from lakeward.entrypoints.settings.models.values import DURATION, micros
 from lakeward.entrypoints.startup.catalogue import asked_name, spelling
 from lakeward.entrypoints.startup.context import (
     DEFAULT_FILE,
@@ -85,7 +85,7 @@ def verify(
     start_logging("off", debug=debug)
     configured = open_settings(config)
     if against is not None:
-        patience = None if wait is None else micros(wait)
+        patience = None if wait is None else micros_of(wait)
         return _verify_source(configured, tables or (), patience, with_keys=keys, as_json=as_json)
     with container_of(configured) as container:
         results = [

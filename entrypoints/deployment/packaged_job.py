@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from lakeward.adapters.aws.s3.access import find_access, is_url, normal, split
+from lakeward.adapters.aws.s3.access import bucket_and_key, find_access, is_url, normal_url
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.deployment.pipeline import Place
 from lakeward.entrypoints.job_package.assembly import MANIFEST
@@ -84,8 +84,8 @@ def _read(at: str, name: str) -> bytes:
         return (Path(at) / name).read_bytes()
     from lakeward.adapters.aws.s3.error_messages import explain_s3_errors  # noqa: PLC0415  # it imports boto3
 
-    url = f"{normal(at)}/{name}"
-    bucket, key = split(url)
+    url = f"{normal_url(at)}/{name}"
+    bucket, key = bucket_and_key(url)
     with explain_s3_errors(url):
         content: bytes = find_access().client.get_object(Bucket=bucket, Key=key)["Body"].read()
         return content

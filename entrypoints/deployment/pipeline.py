@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from lakeward.adapters.aws.s3.access import normal, split
+from lakeward.adapters.aws.s3.access import bucket_and_key, normal_url
 from lakeward.adapters.sources.dms.options import DmsOptions
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.core.dimension import TableName
@@ -31,7 +31,7 @@ class Place:
         >>> Place.of("s3://shop-lake/tables/")
         Place(bucket='shop-lake', prefix='tables')
         """
-        return cls(*split(normal(url)))
+        return cls(*bucket_and_key(normal_url(url)))
 
     @property
     def below(self) -> str:

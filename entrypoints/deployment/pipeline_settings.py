@@ -18,12 +18,12 @@ from lakeward.core.settings.secrets import SecretName
 from lakeward.core.text.durations import seconds_of
 from lakeward.entrypoints.deployment.glue_databases import assumed_role, glue_registration, iceberg_databases
 from lakeward.entrypoints.deployment.pipeline import DeployedPipeline, DeployedQueue, Place
+from lakeward.entrypoints.job_package.table_formats import TABLE_FORMATS
 from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.settings.secret_masking import secret_names
 from lakeward.entrypoints.settings.stores import address
 from lakeward.plugins.options import validated
 
-FORMATS: Final = ("iceberg", "delta", "hudi")
 _SOURCES: Final[Mapping[str, type[DmsOptions] | type[FilesOptions]]] = {"dms": DmsOptions, "files": FilesOptions}
 _QUEUE: Final = 'kind = "sqs"\nurl = "https://sqs.REGION.amazonaws.com/ACCOUNT/NAME"'
 _SECRETS_OF_AWS: Final = ("aws-secrets-manager", "aws-ssm")
@@ -126,11 +126,12 @@ def _source(configured: Configuration) -> DmsOptions | FilesOptions:
 
 
 def _target(target: Mapping[str, Any]) -> Mapping[str, Any]:
-    if target["kind"] not in FORMATS:
+    if target["kind"] not in TABLE_FORMATS:
+        first, *others = (f'"{name}"' for name in TABLE_FORMATS)
         raise ConfigError(
             f"tables of the kind {target['kind']!r} cannot be deployed by a template",
             found="[target]",
-            todo='Set `kind = "iceberg"`, `"delta"` or `"hudi"`.',
+            todo=f"Set `kind = {first}`, {' or '.join(f'`{name}`' for name in others)}.",
         )
     catalog = target.get("catalog", "sqlite")
     if target["kind"] == "iceberg" and catalog not in ("glue", "rest"):

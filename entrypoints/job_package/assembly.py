@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakeward import __version__
+from lakeward.adapters.formats.shared.job_requirements import JobRequirements
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.job_package import job_start
 from lakeward.entrypoints.job_package.environment import write_environment
 from lakeward.entrypoints.job_package.lock import Pin, read_lock
 from lakeward.entrypoints.job_package.own_wheel import make_own_wheel
 from lakeward.entrypoints.job_package.releases import BOTO3, PROVIDED, TITLES, Release, check_machine
+from lakeward.entrypoints.job_package.table_formats import TABLE_FORMATS
 from lakeward.entrypoints.job_package.wheels import Gathering, Target, Wheel, given_wheels
 
 MANIFEST: Final = "job.json"
 EXTRAS: Final = ("kafka", "msk")
 """Optional extras of lakeward, besides those of the table format."""
-
-_OF_FORMATS: Mapping[str, Collection[str]] = {"iceberg": (), "delta": ("delta",), "hudi": ("hudi",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,19 @@ class Order:
                 found="--extra may be " + " or ".join(EXTRAS),
                 todo="The packages of a table format come with --format, and those of S3 always.",
             )
-        if self.kind == "hudi" and self.release.line != "3.5":
+        if self.release.line not in self.requirements.lines:
+            lines = " and ".join(self.requirements.lines)
             raise ConfigError(
-                f"lakeward writes Hudi tables only on Spark 3.5, and {TITLES[self.release.platform]} "
+                f"lakeward writes {self.kind.capitalize()} tables only on Spark {lines}, and "
+                f"{TITLES[self.release.platform]} "
                 f"{self.release.name} has Spark {self.release.line}",
-                todo="Name a release with Spark 3.5, or use another format.",
+                todo=f"Name a release with Spark {lines}, or use another format.",
             )
+
+    @property
+    def requirements(self) -> JobRequirements:
+        """The needs of the table format."""
+        return TABLE_FORMATS[self.kind]
 
     @property
     def target(self) -> Target:
@@ -74,7 +81,7 @@ class Order:
     def all_extras(self) -> Collection[str]:
         """The extras of lakeward: those of the Spark line, S3, the table format, and the order."""
         spark = "spark-3.5" if self.release.line == "3.5" else "spark"
-        return {spark, "s3", *_OF_FORMATS[self.kind], *self.extras}
+        return {spark, "s3", *self.requirements.extras, *self.extras}
 
 
 def build(order: Order, folder: Path, pins: Mapping[str, Pin] | None = None) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from lakeward.adapters.aws.s3.access import Access, split
+from lakeward.adapters.aws.s3.access import Access, bucket_and_key
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.job_package.assembly import MANIFEST, files_of
 
@@ -93,7 +93,7 @@ def upload(folder: Path, url: str, access: Access) -> Sequence[str]:
     hashes = json.loads((folder / MANIFEST).read_text("utf-8"))["files"]
     for path in sorted(files_of(folder), key=lambda path: path.name == MANIFEST):
         name = path.relative_to(folder).as_posix()
-        bucket, key = split(f"{url}/{name}")
+        bucket, key = bucket_and_key(f"{url}/{name}")
         with explain_s3_errors(f"{url}/{name}"):
             if name in hashes and _has_content(access, bucket, key, hashes[name]):
                 continue

@@ -217,17 +217,26 @@ def follow_pipeline(
         if watch is None or remade is None:
             break
         tables = choose_again(remade.configured(), wanted)
-        try:
-            check(remade, tables.tables, pool)
-        except SetupError:
-            raise
-        except LakewardError as error:
-            watch.refuse(container, error)
+        if not _is_accepted(remade, tables, pool, watch, container):
             continue
         container, now = remade, tables
         _leave_out(runs, joins, now)
         begin(container, now.tables)
     return FollowResult(container, now, [run for run in runs.values() if run.is_begun], [*joins.values()])
+
+
+def _is_accepted(
+    remade: Container, tables: TableSelection, pool: Executor, watch: SettingsWatch, before: Container
+) -> bool:
+    """Return whether changed settings can be used; otherwise those of the container `before` stay in use."""
+    try:
+        check(remade, tables.tables, pool)
+    except SetupError:
+        raise
+    except LakewardError as error:
+        watch.refuse(before, error)
+        return False
+    return True
 
 
 def choose_again(configured: Configuration, wanted: TableSelection) -> TableSelection:
@@ -272,12 +281,8 @@ def follow_tables(
     SetupError if Spark cannot be started, and ConfigError for quality rules that Spark rejects.
     """
     check(container, tables, pool)
-    earlier = {} if runs is None else runs
-    runs = {
-        str(table): earlier.setdefault(str(table), TableRun(table, reports=deque(maxlen=1))) for table in tables
-    }
-    configured, digests = container.configured(), settings_digests(container.configured(), runs)
-    schedule = DiscoverySchedule(configured.look_at_all_every, lambda: round(stop.clock() * 1_000_000), digests)
+    runs = _runs_of(tables, {} if runs is None else runs)
+    schedule = _schedule_of(container.configured(), runs, stop)
     with Inbox(container.queue(), runs) as inbox:
         worker = TableWorker(container, runs, observer, stop, inbox, single_listing=True)
         workers = _Workers(worker, join_scheduler, schedule)
@@ -288,7 +293,7 @@ def follow_tables(
             receive=partial(notices_for_others, runs, ()) if named else NoticeReceiver(inbox, schedule, runs),
             stop=stop,
             idle=idle,
-            poll=configured.poll,
+            poll=container.configured().poll,
             reopen=workers.reopen,
             review=review,
             measure=measure,
@@ -296,6 +301,18 @@ def follow_tables(
         )
         loop()
     return [run for run in runs.values() if run.is_begun]
+
+
+def _schedule_of(configured: Configuration, runs: Mapping[str, TableRun], stop: Stop) -> DiscoverySchedule:
+    digests = settings_digests(configured, runs)
+    return DiscoverySchedule(configured.look_at_all_every, lambda: round(stop.clock() * 1_000_000), digests)
+
+
+def _runs_of(tables: Sequence[TableName], earlier: dict[str, TableRun]) -> dict[str, TableRun]:
+    """Return the runs of tables by name, and add new ones to the `earlier` runs."""
+    return {
+        str(table): earlier.setdefault(str(table), TableRun(table, reports=deque(maxlen=1))) for table in tables
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,7 +154,8 @@ class TableWorker:
             hook(report=report)
         except (Exception, SystemExit) as error:  # noqa: BLE001  # the failure of a plugin does not fail the table
             failed = log.bind(plugin=who_raised(error, hook))
-            failed.warning("failed in after_commit", error=repr(error), todo="--debug logs the stack trace")
+            todo = "on the command line, --debug logs the stack trace"
+            failed.warning("failed in after_commit", error=repr(error), todo=todo)
             failed.debug("its stack trace", exc_info=True)
 
 

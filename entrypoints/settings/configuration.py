@@ -25,6 +25,7 @@ from lakeward.core.settings.layers import MergedSettings
 from lakeward.core.settings.source_catalogue import NO_ANSWERS, CatalogueAnswers
 from lakeward.core.shaping.shape import shape
 from lakeward.core.shaping.shaped_source import TableRules
+from lakeward.core.text.durations import micros_of
 from lakeward.core.text.suggestions import nearest
 from lakeward.entrypoints.settings.error_origins import ErrorOrigins
 from lakeward.entrypoints.settings.models.history import history_of
@@ -39,7 +40,6 @@ from lakeward.entrypoints.settings.models.table_policies import (
     tolerance_of,
 )
 from lakeward.entrypoints.settings.models.tables import TableSettings
-from lakeward.entrypoints.settings.models.values import micros
 from lakeward.entrypoints.settings.patterns import (
     is_pattern,
     name_of_entry,
@@ -169,17 +169,17 @@ class Configuration:
     @property
     def full_listing(self) -> int:
         """The time for which a full listing of objects is valid, in microseconds."""
-        return micros(self.settings.pipeline.full_listing)
+        return micros_of(self.settings.pipeline.full_listing)
 
     @property
     def look_at_all_every(self) -> int:
         """Microseconds between two full discoveries, which examine all tables without a notice."""
-        return micros(self.settings.queue.look_at_all_every)
+        return micros_of(self.settings.queue.look_at_all_every)
 
     @property
     def poll(self) -> float:
         """Seconds between two polls of a pipeline that is followed."""
-        return micros(self.settings.pipeline.poll) / 1_000_000
+        return micros_of(self.settings.pipeline.poll) / 1_000_000
 
     def dimension(
         self, name: TableName, lateness: Lateness = ORDERED, sequences: Sequences = Sequences.TIMES

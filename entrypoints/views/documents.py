@@ -82,7 +82,7 @@ def defect_report(error: BaseException) -> str:
     """Return what to do about an unexpected error: it names lakeward or the plugin that raised it."""
     plugin = raised_in(error)
     owner = "lakeward: please report it" if plugin is None else f"the plugin {plugin}: fix it, or report it there"
-    return f"This is a defect of {owner}. With --debug the stack trace is shown."
+    return f"This is a defect of {owner}. On the command line, --debug shows the stack trace."
 
 
 def failure_code(errors: Iterable[Mapping[str, Any]]) -> int:

@@ -142,12 +142,12 @@ class Trial:
         """
         reference = Player(script, MemoryLake()).play()
         player = Player(script, self.make().lake, expected=reference.moments if is_exact else None).play(ends)
-        found = player.moments[-1]
+        moment = player.moments[-1]
         if Reason.KEY_SHIFT.value in reference.reasons:
             return player
-        if found.rows != script.truth:
-            raise AssertionError(rows_differ(found.rows, script.truth, player.delivered))
-        assert not any(held for _, _, held, _ in found.quarantine.values()), f"keys are held: {found.quarantine}"
+        if moment.rows != script.truth:
+            raise AssertionError(rows_differ(moment.rows, script.truth, player.delivered))
+        assert not any(held for _, _, held, _ in moment.quarantine.values()), f"keys are held: {moment.quarantine}"
         return player
 
     def play_alike(self, script: Script, ends: Sequence[tuple[str, str]] = ()) -> Player:

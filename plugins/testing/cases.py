@@ -143,8 +143,8 @@ class Case:
         player = Player(self.script, lake)
         for number, delivery in enumerate(self.deliveries, 1):
             player.deliver(end if delivery.is_crashed else None)
-            found = [cells for cells, _ in player.moments[-1].rows.values()]
-            if lines := list(_differing(found, delivery.rows)):
+            rows = [cells for cells, _ in player.moments[-1].rows.values()]
+            if lines := list(_differing(rows, delivery.rows)):
                 delivered = [f"    {item_in_words(item)}" for item in player.delivered]
                 where = f"{self.name}: after delivery {number} the table is not that of expected/{number}.jsonl:"
                 raise AssertionError("\n".join([where, *lines, "  delivered until then:", *delivered]))
@@ -164,9 +164,9 @@ def _lines(file: Traversable) -> Iterator[Any]:
     return map(json.loads, file.read_text("utf-8").splitlines())
 
 
-def _differing(found: Sequence[Image], expected: Sequence[Image]) -> Iterator[str]:
+def _differing(actual: Sequence[Image], expected: Sequence[Image]) -> Iterator[str]:
     """Describe surplus and missing rows. Equal rows are counted."""
-    one, other = (Counter(map(_as_line, rows)) for rows in (found, expected))
+    one, other = (Counter(map(_as_line, rows)) for rows in (actual, expected))
     yield from (f"  it has {row}" for row in sorted((one - other).elements()))
     yield from (f"  it lacks {row}" for row in sorted((other - one).elements()))
 

@@ -31,7 +31,7 @@ def table_contract(
     PluginError for an unknown name of a law.
     """
     every = {law.name: law for law in LAWS}
-    chosen = [every[name] for name in _known(list(every), laws)]
+    chosen = [every[name] for name in _selected_names(list(every), laws)]
     members: dict[str, Any] = {"make_bench": _fixture(make), "laws": tuple(law.name for law in chosen)}
     for law in chosen:
         members[f"test_{law.name}"] = _test_of(law if cases is None else law.in_cases(cases))
@@ -64,7 +64,7 @@ def _test_of_port(check: Callable[[P], None]) -> Callable[..., None]:
     return test
 
 
-def _known(names: Sequence[str], wanted: Iterable[str] | None) -> Sequence[str]:
+def _selected_names(names: Sequence[str], wanted: Iterable[str] | None) -> Sequence[str]:
     """Return the wanted names in the order of `names`. Raises PluginError for unknown names."""
     if wanted is None:
         return names
@@ -165,7 +165,7 @@ class _Report:
     """A pytest plugin that reports at the end of a session which laws held, failed and were closed, by class."""
 
     def __init__(self) -> None:
-        self.found: dict[str, dict[str, tuple[str, str]]] = {}
+        self.outcomes: dict[str, dict[str, tuple[str, str]]] = {}
         self.cases: dict[str, dict[str, list[tuple[str, str]]]] = {}
 
     @classmethod
@@ -176,18 +176,22 @@ class _Report:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Record the outcome of a law. The worst outcome of its cases counts."""
-        told = dict(report.user_properties)
-        if report.when == "call" and _LAW in told:
-            where, law, by = report.nodeid.rsplit("::", 1)[0], str(told[_LAW]), str(told.get(_CLOSED, ""))
-            laws, outcome = self.found.setdefault(where, {}), (report.outcome, by)
+        properties = dict(report.user_properties)
+        if report.when == "call" and _LAW in properties:
+            where, law, by = (
+                report.nodeid.rsplit("::", 1)[0],
+                str(properties[_LAW]),
+                str(properties.get(_CLOSED, "")),
+            )
+            laws, outcome = self.outcomes.setdefault(where, {}), (report.outcome, by)
             laws[law] = min(outcome, laws.get(law, outcome))
-            if _CASE in told:
-                self.cases.setdefault(where, {}).setdefault(law, []).append((by, f"{law}[{told[_CASE]}]"))
+            if _CASE in properties:
+                self.cases.setdefault(where, {}).setdefault(law, []).append((by, f"{law}[{properties[_CASE]}]"))
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the report."""
         terminalreporter.section("laws of lakeward")
-        for where, laws in self.found.items():
+        for where, laws in self.outcomes.items():
             for line in self.lines(where, laws, self.cases.get(where, {})):
                 terminalreporter.write_line(line)
 

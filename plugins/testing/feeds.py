@@ -102,12 +102,12 @@ class Feed:
 
     def take(self, *applied: SourceObject, **more: Any) -> Sequence[SourceObject]:
         """Select objects as a new process that knows the applied ones."""
-        return self.open().select_objects(self.dimension, past(applied, **more)).objects
+        return self.open().select_objects(self.dimension, history_of(applied, **more)).objects
 
     def read(self, *applied: SourceObject) -> Read:
         """Select and read the next batch."""
         source = self.open()
-        batch = source.read(self.dimension, source.select_objects(self.dimension, past(applied)), EPOCH)
+        batch = source.read(self.dimension, source.select_objects(self.dimension, history_of(applied)), EPOCH)
         try:
             return Read(batch.facts, list(self.rows(batch.frame)))
         finally:
@@ -117,12 +117,12 @@ class Feed:
         """Select, read and apply until nothing is left. Yields the batches."""
         applied: list[SourceObject] = []
         while self.take(*applied):
-            found = self.read(*applied)
-            assert found.objects, "unchanged objects were selected, and none of them was read"
-            twice = [item.name for item in found.objects if item in applied]
+            read = self.read(*applied)
+            assert read.objects, "unchanged objects were selected, and none of them was read"
+            twice = [item.name for item in read.objects if item in applied]
             assert not twice, f"selected again after they were applied: {twice}"
-            applied += found.objects
-            yield found
+            applied += read.objects
+            yield read
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Read:
     @property
     def objects(self) -> Sequence[SourceObject]:
         """The objects that are in it."""
-        return [known.object for known in self.facts.objects]
+        return [fact.object for fact in self.facts.objects]
 
     @property
     def by_arrival(self) -> Sequence[Item]:
@@ -146,13 +146,13 @@ class Read:
 Law: TypeAlias = Callable[[Feed], None]
 
 
-def past(applied: Sequence[SourceObject], **more: Any) -> ObjectHistory:
+def history_of(applied: Sequence[SourceObject], **more: Any) -> ObjectHistory:
     """Return the object history of a table with these applied objects."""
     last = applied[-1].name if applied else None
     return ObjectHistory(applied={item.name: item for item in applied}, last_applied=last, **more)
 
 
-def told(items: Iterable[Item]) -> Sequence[object]:
+def contents(items: Iterable[Item]) -> Sequence[object]:
     """Return the contents of rows, without their positions."""
     return [words(item) for item in items]
 

@@ -52,27 +52,27 @@ def _one(cell: object) -> object:
     return NAN if isinstance(cell, float) and math.isnan(cell) else cell
 
 
-def difference(found: Moment, expected: Moment, delivered: Sequence[Item]) -> str:
+def difference(actual: Moment, expected: Moment, delivered: Sequence[Item]) -> str:
     """Return the difference of two moments in words, with the delivered events of the keys that differ."""
-    lines = [f"after batch {found.progress.batch} the table is not what it should be:"]
-    lines += _of_rows(found.rows, expected.rows, delivered)
-    lines += _of_progress(_merged(found.progress), _merged(expected.progress))
+    lines = [f"after batch {actual.progress.batch} the table is not what it should be:"]
+    lines += _of_rows(actual.rows, expected.rows, delivered)
+    lines += _of_progress(_merged(actual.progress), _merged(expected.progress))
     for name in ("quarantine", "incomplete"):
-        one, other = getattr(found, name), getattr(expected, name)
+        one, other = getattr(actual, name), getattr(expected, name)
         if one != other:
             lines.append(f"  {name}: found {one}, expected {other}")
     return "\n".join(lines)
 
 
-def rows_differ(found: Rows, expected: Rows, delivered: Sequence[Item]) -> str:
+def rows_differ(actual: Rows, expected: Rows, delivered: Sequence[Item]) -> str:
     """Return the difference of rows from the expected ones in words, with the delivered events of their keys."""
-    return "\n".join(["the rows are not those of the feed:", *_of_rows(found, expected, delivered)])
+    return "\n".join(["the rows are not those of the feed:", *_of_rows(actual, expected, delivered)])
 
 
-def _of_rows(found: Rows, expected: Rows, delivered: Sequence[Item]) -> Iterator[str]:
-    keys = [key for key in {**found, **expected} if found.get(key) != expected.get(key)]
+def _of_rows(actual: Rows, expected: Rows, delivered: Sequence[Item]) -> Iterator[str]:
+    keys = [key for key in {**actual, **expected} if actual.get(key) != expected.get(key)]
     for key in keys[:_SHOWN]:
-        yield f"  row {key}: found {_row(found, key)}, expected {_row(expected, key)}; delivered of it:"
+        yield f"  row {key}: found {_row(actual, key)}, expected {_row(expected, key)}; delivered of it:"
         yield from (f"    {item_in_words(item)}" for item in delivered if key in item.keys or not item.keys)
     if len(keys) > _SHOWN:
         yield f"  and {len(keys) - _SHOWN} rows more"
@@ -93,18 +93,18 @@ def item_in_words(item: Item) -> str:
     return f"{tuple(item.position)} {item.operation.value}{moved} {dict(item.cells)}, at {item.time}"
 
 
-def _of_progress(found: Progress, expected: Progress) -> Iterator[str]:
-    one, other = _flat(asdict(found)), _flat(asdict(expected))
+def _of_progress(actual: Progress, expected: Progress) -> Iterator[str]:
+    one, other = _flat(asdict(actual)), _flat(asdict(expected))
     for name, value in one.items():
         if value != other.get(name):
             yield f"  progress.{name}: found {value}, expected {other.get(name)}"
 
 
 def _flat(values: Mapping[str, Any], within: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    flat: dict[str, Any] = {}
     for name, value in values.items():
-        found |= _flat(value, f"{within}{name}.") if isinstance(value, dict) else {within + name: value}
-    return found
+        flat |= _flat(value, f"{within}{name}.") if isinstance(value, dict) else {within + name: value}
+    return flat
 
 
 def _merged(progress: Progress) -> Progress:

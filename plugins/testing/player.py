@@ -117,7 +117,7 @@ class Player:
     def roll_back(self, batch: int) -> None:
         """Roll the table back to the commit of this batch."""
         job = self.job()
-        (name,) = [found.name for found in versions(job) if found.progress.batch == batch]
+        (name,) = [version.name for version in versions(job) if version.progress.batch == batch]
         roll_back(job, preview_rollback(job, name))
 
     @property
@@ -141,7 +141,7 @@ class Player:
         selection: Counter[str] = Counter()
 
         def bound(report: Report) -> None:
-            selection.update(found.object.name for found in report.plan.facts.objects)
+            selection.update(fact.object.name for fact in report.plan.facts.objects)
             again = sorted(name for name, times in selection.items() if times > 1)
             assert not again, (
                 f"batch {report.progress.batch} has objects that one before it had: the table forgets what it "
@@ -159,24 +159,25 @@ class Player:
             return
 
         def work(observe: StepObserver) -> None:
-            left = [entry for entry in self._entries() if entry.position in places]
-            if left:
-                repaired = [entry for entry in left if entry.repaired is not None]
-                given_up = [entry for entry in left if entry.repaired is None]
+            remaining = [entry for entry in self._entries() if entry.position in places]
+            if remaining:
+                repaired = [entry for entry in remaining if entry.repaired is not None]
+                given_up = [entry for entry in remaining if entry.repaired is None]
                 try:
                     release(self.job(), Settlement(repaired=repaired, discarded=given_up), observe)
                 except RepairError:  # a repaired row may be ambiguous
                     self.refused += 1
-                    release(self.job(), Settlement(discarded=left), observe)
+                    release(self.job(), Settlement(discarded=remaining), observe)
 
         self._attempted(work, next(ends, None))
 
     def _repair(self, entries: Sequence[Entry]) -> None:
         fixes = self.script.fixes
-        known = [entry for entry in entries if entry.position in fixes]
-        if known:
+        repairable = [entry for entry in entries if entry.position in fixes]
+        if repairable:
             repair_row(
-                self.job(), [replace(entry, repaired=_repaired(entry, fixes[entry.position])) for entry in known]
+                self.job(),
+                [replace(entry, repaired=_repaired(entry, fixes[entry.position])) for entry in repairable],
             )
 
     def _attempted(self, work: Callable[[StepObserver], object], end: tuple[str, str] | None) -> None:
@@ -200,9 +201,9 @@ class Player:
         rows = with_one_nan(self.lake.rows(self.script.table_after(self.source.arrived)))
         return Moment(progress, rows, quarantine, incomplete)
 
-    def _check(self, found: Moment, expected: Moment) -> None:
-        if found.promised != expected.promised:
-            raise AssertionError(difference(found, expected, self.delivered))
+    def _check(self, actual: Moment, expected: Moment) -> None:
+        if actual.promised != expected.promised:
+            raise AssertionError(difference(actual, expected, self.delivered))
 
     @property
     def delivered(self) -> Sequence[Item]:
@@ -295,8 +296,8 @@ def _versions(
     """Return the versions of all keys as their table shows them."""
     form = (dimension.history or History()).validity_columns
     for key, row in table.rows.items():
-        shown = version_rows.rows(dimension, key, row.versions, table.numbers)
-        for version, cells in zip(row.versions, shown, strict=True):
+        rows = version_rows.rows(dimension, key, row.versions, table.numbers)
+        for version, cells in zip(row.versions, rows, strict=True):
             yield (*key, cells[form.valid_from]), (cells, version.position)
 
 

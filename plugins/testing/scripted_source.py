@@ -55,18 +55,18 @@ class ScriptedSource:
         fresh: list[int] = []
         for number in range(self.arrived):
             objects = self._objects(number)
-            known = [
+            applied = [
                 item.name in object_history.applied or item.version in object_history.earlier_versions
                 for item in objects
             ]
-            assert all(known) or not any(known), "a part of a delivery was forgotten"
-            if objects and not any(known):
+            assert all(applied) or not any(applied), "a part of a delivery was forgotten"
+            if objects and not any(applied):
                 fresh.append(number)
         if not fresh:
             return ObjectSelection()
-        left = tuple(item for number in fresh[1:] for item in self._objects(number))
+        later = tuple(item for number in fresh[1:] for item in self._objects(number))
         is_load = fresh[0] == self.script.reloaded_with
-        return ObjectSelection(self._objects(fresh[0]), remaining=left, load_epoch=2 if is_load else None)
+        return ObjectSelection(self._objects(fresh[0]), remaining=later, load_epoch=2 if is_load else None)
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
         """Return the items of a delivery."""
@@ -77,13 +77,13 @@ class ScriptedSource:
             _object_facts(o, [i for i in items if i.position.object == o.order], limit) for o in selection.objects
         ]
         is_loaded = number >= self.script.loaded_with
-        known = replace(
+        facts = replace(
             facts_of(dimension, items, objects, limit),
             may_need=PARTIAL if self.script.in_part else frozenset(),
             key_range=key_range(dimension, items),
             loaded=selection.load_epoch or (epoch if is_loaded else None),
         )
-        return Batch(self.frame(dimension, items, in_part=self.script.in_part), known)
+        return Batch(self.frame(dimension, items, in_part=self.script.in_part), facts)
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return nothing: a script delivers an object again if it is to be applied again."""
@@ -121,9 +121,11 @@ class ScriptedSource:
         return self.frame(dimension, events, in_part=self.script.in_part)
 
 
-def _object_facts(found: SourceObject, items: Sequence[Item], limit: int | None) -> ObjectFacts:
+def _object_facts(source_object: SourceObject, items: Sequence[Item], limit: int | None) -> ObjectFacts:
     places = [item.position for item in items]
-    return ObjectFacts(found, len(items), min(places), max(places), ahead=beyond([i.time for i in items], limit))
+    return ObjectFacts(
+        source_object, len(items), min(places), max(places), ahead=beyond([i.time for i in items], limit)
+    )
 
 
 def key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[tuple[Any, Any] | None, ...]:
@@ -136,11 +138,11 @@ def key_range(dimension: Dimension, items: Sequence[Item]) -> tuple[tuple[Any, A
 def _range(values: Sequence[Any], type_: Type) -> tuple[Any, Any] | None:
     match type_.name:
         case "int" | "bigint" | "decimal":
-            found = values
+            numbers = values
         case "date":
-            found = [(value - date(1970, 1, 1)).days for value in values]
+            numbers = [(value - date(1970, 1, 1)).days for value in values]
         case "timestamp" | "timestamp_ntz":
-            found = [(value.replace(tzinfo=UTC) - _BEGIN) // timedelta(microseconds=1) for value in values]
+            numbers = [(value.replace(tzinfo=UTC) - _BEGIN) // timedelta(microseconds=1) for value in values]
         case _:
             return None
-    return (min(found), max(found)) if found else None
+    return (min(numbers), max(numbers)) if numbers else None

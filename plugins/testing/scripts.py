@@ -68,8 +68,8 @@ class Script:
 
     def table_after(self, arrived: int) -> Dimension:
         """Return the dimension with the columns of its table after so many deliveries. No column is dropped."""
-        found = [self.dimension.schema, *(self.columns[n] for n in range(arrived) if n in self.columns)]
-        types = {column.name: column.type for schema in found for column in schema}
+        schemas = [self.dimension.schema, *(self.columns[n] for n in range(arrived) if n in self.columns)]
+        types = {column.name: column.type for schema in schemas for column in schema}
         return replace(self.dimension, schema=Schema(tuple(Column(name, type_) for name, type_ in types.items())))
 
     @property
@@ -107,38 +107,48 @@ def pack(
 
     With a key, some objects are delivered again. Without one, a copy under another name would be another fact.
     """
-    dimension = Dimension(name=NAME, schema=PACKED, key=tuple(key), lateness=ORDERED, tolerance=TOLERANT)
+    dimension = _packed_table(key, ORDERED)
     deliveries: list[list[Item]] = []
     good: list[ChangeEvent] = []
     rejects: dict[Position, Reject] = {}
     fixes: dict[Position, ChangeEvent] = {}
     for history in range(histories):
-        features = Features(
-            sequence=random.choice(["commit", "unique", "none"]),
-            unset=unset,
-            truncates=truncates and not history,
-            load=random.random() < 0.5,
-            transactions=16,
-        )
-        source = feed(random, features)
+        source = feed(random, _features(random, unset=unset, truncates=truncates and not history))
         objects = {n: [_of(history, event) for event in events] for n, events in source.objects.items()}
         bad_places = _spoil(random, objects, bad)
         by_place = {event.position: event for events in objects.values() for event in events}
         rejects |= {place: _rejected(by_place[place]) for place in sorted(bad_places)}
         repaired = _to_be_fixed(random, objects, bad_places, fixed, rejects, has_key=bool(key))
         fixes |= repaired
-        whole = {n for n, events in objects.items() if not any(e.position in bad_places for e in events)}
-        order, seen = [], set[int]()
-        for number in with_repeats(random, sorted(source.objects), 0.25 if key else 0.0):
-            if fixed or number in whole or number not in seen:
-                order.append(number)
-                seen.add(number)
+        spoilt = {n for n, events in objects.items() if any(e.position in bad_places for e in events)}
+        repeated = with_repeats(random, sorted(source.objects), 0.25 if key else 0.0)
+        order = repeated if fixed else _without_repeats_of(spoilt, repeated)
         for index, batch in enumerate(batches(random, order)):
             deliveries += [[] for _ in range(index + 1 - len(deliveries))]
             for event in (event for number in sorted(set(batch)) for event in objects[number]):
                 deliveries[index].append(rejects.get(event.position, event))
         good += [e for events in objects.values() for e in events if e.position not in bad_places]
     return Script(dimension, deliveries, [*good, *fixes.values()], settles, fixes)
+
+
+def _packed_table(key: Sequence[str], lateness: Lateness) -> Dimension:
+    return Dimension(name=NAME, schema=PACKED, key=tuple(key), lateness=lateness, tolerance=TOLERANT)
+
+
+def _features(random: Random, *, unset: bool, truncates: bool) -> Features:
+    """Return random features of a source database for `pack`."""
+    return Features(
+        sequence=random.choice(["commit", "unique", "none"]),
+        unset=unset,
+        truncates=truncates,
+        load=random.random() < 0.5,
+        transactions=16,
+    )
+
+
+def _without_repeats_of(spoilt: Set[int], order: Sequence[int]) -> Sequence[int]:
+    """Return the order of objects, in which those that are `spoilt` come once."""
+    return [number for place, number in enumerate(order) if number not in spoilt or number not in order[:place]]
 
 
 def _to_be_fixed(
@@ -187,46 +197,81 @@ def pack_late(
     - `renamed`: this share of the objects comes under another name as well; sequences are unique.
     - `untold`: the share of transactions that the feed does not name, so that some key changes are undecided.
     """
-    dimension = Dimension(
-        name=NAME,
-        schema=PACKED,
-        key=("h", "id"),
-        lateness=lateness,
-        tolerance=TOLERANT,
-        sequences=Sequences.UNIQUE if renamed else Sequences.TIMES,
-    )
+    sequences = Sequences.UNIQUE if renamed else Sequences.TIMES
+    dimension = replace(_packed_table(("h", "id"), lateness), sequences=sequences)
     load = 0.0 if too_late else random.choice([0.0, 0.3])
-    objects: dict[int, list[ChangeEvent]] = {}
-    loads: set[int] = set()
-    for history in range(histories):
-        scatter = isinstance(lateness, Unbounded) and random.random() < 0.5
-        features = Features(
-            load=random.random() < load,
-            overlap=not in_part,
-            transactions=16,
-            scatter=scatter,
-            sequence="unique" if renamed else "commit",
-            unset=in_part,
-            truncates=truncates and not history,
-            moves=in_part and not isinstance(lateness, Ordered),
-        )
-        source = feed(random, features)
-        packed = _packed(random, history, source, keeps_transactions=in_part, untold=untold)
-        objects |= _numbered_as_dms(packed, history) if renamed else packed
-        loads |= {history * OBJECTS_A_HISTORY + number for number in source.loads if source.objects[number]}
+    objects, loads = _late_objects(
+        random,
+        histories,
+        lateness,
+        load,
+        in_part=in_part,
+        is_renamed=bool(renamed),
+        truncates=truncates,
+        untold=untold,
+    )
     bad_places = _spoil(random, objects, bad)
     rejects = {e.position: _rejected(e) for events in objects.values() for e in events if e.position in bad_places}
     fixes = _to_be_fixed(random, objects, bad_places, fixed, rejects, has_key=True)
     objects |= _copies(random, {n: events for n, events in objects.items() if n not in loads}, renamed)
-    order = delivery_order(random, objects, Unbounded() if too_late else lateness)
-    order.sort(key=lambda number: number not in sorted(loads)[:1])  # only its rows say that a load has begun
-    come = batches(random, with_repeats(random, order, 0.1), 3 if too_late else 12)
+    come = _late_batches(random, objects, loads, lateness, too_late=too_late)
     deliveries = [_delivery({number: objects[number] for number in batch}, rejects) for batch in come]
     loaded_with = max((min(n for n, batch in enumerate(come) if load in batch) for load in loads), default=0)
     good = [event for events in objects.values() for event in events if event.position not in bad_places]
     if renamed:
         good = _first_delivered(deliveries)
     return Script(dimension, deliveries, [*good, *fixes.values()], 0.2, fixes, loaded_with, in_part)
+
+
+def _late_batches(
+    random: Random,
+    objects: Mapping[int, Sequence[ChangeEvent]],
+    loads: Set[int],
+    lateness: Lateness,
+    *,
+    too_late: bool,
+) -> Sequence[Sequence[int]]:
+    """Return the objects of each delivery, some of them again."""
+    order = delivery_order(random, objects, Unbounded() if too_late else lateness)
+    order.sort(key=lambda number: number not in sorted(loads)[:1])  # only its rows say that a load has begun
+    return batches(random, with_repeats(random, order, 0.1), 3 if too_late else 12)
+
+
+def _late_objects(
+    random: Random,
+    histories: int,
+    lateness: Lateness,
+    load: float,
+    *,
+    in_part: bool,
+    is_renamed: bool,
+    truncates: bool,
+    untold: float,
+) -> tuple[dict[int, list[ChangeEvent]], set[int]]:
+    """Return the objects of so many databases, and which of them are of a full load."""
+    objects: dict[int, list[ChangeEvent]] = {}
+    loads: set[int] = set()
+    for history in range(histories):
+        features = _late_features(random, lateness, load, in_part=in_part, is_unique=is_renamed)
+        source = feed(random, replace(features, truncates=truncates and not history))
+        packed = _packed(random, history, source, keeps_transactions=in_part, untold=untold)
+        objects |= _numbered_as_dms(packed, history) if is_renamed else packed
+        loads |= {history * OBJECTS_A_HISTORY + number for number in source.loads if source.objects[number]}
+    return objects, loads
+
+
+def _late_features(random: Random, lateness: Lateness, load: float, *, in_part: bool, is_unique: bool) -> Features:
+    """Return random features of a source database for `pack_late`; this share of the databases has a full load."""
+    scatter = isinstance(lateness, Unbounded) and random.random() < 0.5
+    return Features(
+        load=random.random() < load,
+        overlap=not in_part,
+        transactions=16,
+        scatter=scatter,
+        sequence="unique" if is_unique else "commit",
+        unset=in_part,
+        moves=in_part and not isinstance(lateness, Ordered),
+    )
 
 
 def _packed(

@@ -195,7 +195,7 @@ def test_a_plugin_that_fails_is_named_and_its_stack_trace_can_be_had(
     assert ended.err.splitlines() == [
         "error: the plugin lakeward_licensed failed in its hook `register`",
         "  RuntimeError: no licence",
-        "  Correct or uninstall it. With --debug the stack trace is shown.",
+        "  Correct or uninstall it. On the command line, --debug shows the stack trace.",
     ]
     with pytest.raises(PluginError) as shown:
         lakeward(*words, "--debug")
@@ -336,7 +336,7 @@ def test_a_defect_outside_of_a_table_names_the_plugin_and_shows_its_stack_trace_
     assert ended.err.splitlines() == [
         "error: KeyError: 'bell'",
         "  This is a defect of the plugin lakeward_broken_queue: fix it, or report it there. "
-        "With --debug the stack trace is shown.",
+        "On the command line, --debug shows the stack trace.",
     ]
     assert (ended.code, ended.document["exit_code"]) == (1, 1)
     assert ended.document["error"]["kind"] == "KeyError"

@@ -111,6 +111,7 @@ def test_a_job_that_cannot_begin_fails_with_what_to_do_and_writes_its_report(
         script.main()  # type: ignore[attr-defined]
     document = json.loads(report.read_text("utf-8"))
     assert (document["command"], document["exit_code"], document["error"]["kind"]) == ("run", 1, "ConfigError")
+    assert document["error"]["todo"].endswith("with --settings in a job.")
     last = json.loads(capsys.readouterr().err.splitlines()[-1])
     assert (last["event"], last["task_id"], last["exit_code"], last["tables"]) == ("ended", "t", 1, {})
     assert last["errors"][0].startswith(document["error"]["what"])

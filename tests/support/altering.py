@@ -43,9 +43,9 @@ def alter(
     return before
 
 
-def _altered(found: pa.Table, change: Callable[[list[Row]], None]) -> tuple[pa.Table, list[Row]]:
-    order = [name for name in ("id", "valid_from") if name in found.column_names]
-    rows = sorted(found.to_pylist(), key=lambda row: [row[name] for name in order])
+def _altered(table: pa.Table, change: Callable[[list[Row]], None]) -> tuple[pa.Table, list[Row]]:
+    order = [name for name in ("id", "valid_from") if name in table.column_names]
+    rows = sorted(table.to_pylist(), key=lambda row: [row[name] for name in order])
     before = [dict(row) for row in rows]
     change(rows)
-    return pa.Table.from_pylist(rows, found.schema), before
+    return pa.Table.from_pylist(rows, table.schema), before

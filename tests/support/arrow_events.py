@@ -63,8 +63,8 @@ def values(type_: Type, *, in_part: bool = False) -> st.SearchStrategy[Any]:
 
 def cells(type_: Type, *, in_part: bool = False) -> st.SearchStrategy[Any]:
     """Return values of a type, and NULL. With `in_part`, unsent values too."""
-    found = st.none() | values(type_, in_part=in_part)
-    return st.just(UNSET) | found if in_part else found
+    strategy = st.none() | values(type_, in_part=in_part)
+    return st.just(UNSET) | strategy if in_part else strategy
 
 
 def not_sent(cells: Mapping[str, Any]) -> list[str]:
@@ -76,7 +76,7 @@ def not_sent(cells: Mapping[str, Any]) -> list[str]:
 def _fields(path: str, cell: Any) -> Sequence[str]:
     parts = cell.items() if isinstance(cell, dict) else ()
     inner = [(f"{path}.{names.quoted(name)}", part) for name, part in parts]
-    deeper = [found for own, part in inner for found in _fields(own, part)]
+    deeper = [nested for own, part in inner for nested in _fields(own, part)]
     return [own for own, part in inner if part is UNSET] + deeper
 
 
@@ -130,8 +130,8 @@ def event_frame(dimension: Dimension, items: Sequence[Item], columns: Sequence[s
 
 
 def _of(item: Item, name: str, made: Any = lambda one: one) -> Any:
-    found = getattr(item, name, None)
-    return None if found is None else made(found)
+    attribute = getattr(item, name, None)
+    return None if attribute is None else made(attribute)
 
 
 def _keys(item: Item) -> tuple[Key, ...]:

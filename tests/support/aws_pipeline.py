@@ -33,7 +33,7 @@ from policies import REGION, Stack
 from spark import INTERPRETED, QUICKLY_COMPILED
 from state_machines import ROLE, StepFunctions, wait_until
 
-from lakeward.adapters.aws.s3.access import split
+from lakeward.adapters.aws.s3.access import bucket_and_key
 from lakeward.adapters.sources.dms.writer import Change, DmsWriter, Style
 from lakeward.adapters.spark.session.compatibility import line
 from lakeward.adapters.spark.session.jars import fetch, locked
@@ -125,8 +125,8 @@ class Feed:
         new = max(self.rows) + 1
         updated, inserted = (1, f"Köln {number}", Decimal(number)), (new, f'new, "{number}"', None)
         deleted = [row for key, row in self.rows.items() if key == 2]
-        kept = {key: row for key, row in self.rows.items() if key > 2}
-        self.rows = {1: updated, **kept, new: inserted}
+        rows = {key: row for key, row in self.rows.items() if key > 2}
+        self.rows = {1: updated, **rows, new: inserted}
         changes = [(Operation.UPDATE, updated), *((Operation.DELETE, row) for row in deleted)]
         changes.append((Operation.INSERT, inserted))
         times = [self.at + timedelta(seconds=second) for second in range(len(changes))]
@@ -172,8 +172,8 @@ class Notices:
 
     def all(self) -> Sequence[str]:
         """Return the texts of all messages so far."""
-        while found := self.client.receive_message(QueueUrl=self.url, MaxNumberOfMessages=10).get("Messages"):
-            for one in found:
+        while messages := self.client.receive_message(QueueUrl=self.url, MaxNumberOfMessages=10).get("Messages"):
+            for one in messages:
                 self.messages.append(json.loads(one["Body"]))
                 self.client.delete_message(QueueUrl=self.url, ReceiptHandle=one["ReceiptHandle"])
         return [one["Message"] for one in self.messages]
@@ -248,8 +248,8 @@ class AwsPipeline:
     def committed(self, since: int) -> set[str]:
         """Return the tables with commits after so many requests to S3."""
         paths = [one.path for one in self.s3.requests[since:] if one.method in ("PUT", "POST")]
-        found = [re.match(rf"/{self.name}-lake/tables/[^/]+/([^/]+)/{_COMMIT}", path) for path in paths]
-        return {one[1] for one in found if one is not None and not one[1].endswith("__changes")}
+        matches = [re.match(rf"/{self.name}-lake/tables/[^/]+/([^/]+)/{_COMMIT}", path) for path in paths]
+        return {one[1] for one in matches if one is not None and not one[1].endswith("__changes")}
 
     def has_lease(self) -> bool:
         """Return True if a lease is held, also by a dead run: it is free only when its time is over."""
@@ -275,12 +275,12 @@ class AwsPipeline:
         of_glue = {"--JOB_ID": "j_1", "--JOB_RUN_ID": run.job_run_id, "--JOB_NAME": run.job_name}
         of_glue |= {"--TempDir": f"s3://{self.name}-jobs/temporary/", **arguments}
         words = [word for pair in of_glue.items() for word in pair]
-        code, said = self._process([sys.executable, str(script), *words], own, kill)
+        code, output = self._process([sys.executable, str(script), *words], own, kill)
         if before_end is not None:
             before_end()
         if code != 0:
             killed = f"the driver was ended by signal {-code}" if code < 0 else ""
-            self.reasons[run.job_run_id] = killed or said.rpartition("JobFailed: ")[2].strip()
+            self.reasons[run.job_run_id] = killed or output.rpartition("JobFailed: ")[2].strip()
         run._status = "FAILED" if code else "SUCCEEDED"
         return str(run._status)
 
@@ -306,7 +306,7 @@ class AwsPipeline:
         subprocess.run([*pip, "--target", self.package.site, *wheels], check=True)
 
     def _fetch(self, url: str, folder: Path) -> Path:
-        bucket, key = split(url)
+        bucket, key = bucket_and_key(url)
         file = folder / key.rpartition("/")[2]
         file.write_bytes(self.s3.client.get_object(Bucket=bucket, Key=key)["Body"].read())
         return file
@@ -334,9 +334,9 @@ def schema_of(name: str) -> str:
 def settings_of(name: str, kind: str, tables: Sequence[str]) -> str:
     """Return the settings of a pipeline, with tables of the same columns."""
     columns = ", ".join(f'{column} = "{type_}"' for column, type_ in COLUMNS.items())
-    known = {"name": name, "region": REGION, "account": ACCOUNT, "target": TARGETS[kind].format(name=name)}
+    values = {"name": name, "region": REGION, "account": ACCOUNT, "target": TARGETS[kind].format(name=name)}
     own = [OF_TABLE.format(table=f"{schema_of(name)}.{table}", columns=columns) for table in tables]
-    return SETTINGS.format(**known) + "".join(own)
+    return SETTINGS.format(**values) + "".join(own)
 
 
 @contextmanager
@@ -365,12 +365,12 @@ def deployed(
     _make_stack(aws, stack)
     _tell_events(s3, f"{name}-landing")
     people = aws.client("sns").create_topic(Name=f"{name}-people")["TopicArn"]
-    told = [_subscribed(aws, topic) for topic in (people, stack.resolve({"Ref": "NoticeTopic"}))]
+    subscriptions = [_subscribed(aws, topic) for topic in (people, stack.resolve({"Ref": "NoticeTopic"}))]
     with pytest.MonkeyPatch.context() as patch, _glue(patch) as reasons:
         _make_functions(aws, stack, patch)
         machine = _make_machine(aws, stack, idle_turns)
         try:
-            yield AwsPipeline(aws, s3, stack, package, folder, feeds, *told, reasons, machine)
+            yield AwsPipeline(aws, s3, stack, package, folder, feeds, *subscriptions, reasons, machine)
         finally:
             aws.stop()
             aws.client("cloudformation").delete_stack(StackName=name)
@@ -388,9 +388,9 @@ def _bring(s3: Buckets, stack: Stack, package: JobPackage, settings: Path) -> No
 def _make_stack(aws: StepFunctions, stack: Stack) -> None:
     made = stack.template
     chosen = {name: one for name, one in made["Resources"].items() if one["Type"] in BY_STACK}
-    kept = {key: made[key] for key in ("AWSTemplateFormatVersion", "Parameters", "Conditions")}
+    template = {key: made[key] for key in ("AWSTemplateFormatVersion", "Parameters", "Conditions")}
     given = [{"ParameterKey": name, "ParameterValue": value} for name, value in stack.values.items()]
-    body = json.dumps({**kept, "Resources": chosen})
+    body = json.dumps({**template, "Resources": chosen})
     aws.client("cloudformation").create_stack(StackName=aws.pipeline, TemplateBody=body, Parameters=given)
     for one in made["Resources"].values():
         if one["Type"] == "AWS::Glue::Job":
@@ -416,17 +416,17 @@ def _make_functions(aws: StepFunctions, stack: Stack, patch: pytest.MonkeyPatch)
     """Register the functions of the template by name, with their environment variables."""
     for one in stack.template["Resources"].values():
         if one["Type"] == "AWS::Lambda::Function":
-            said = stack.resolve(one["Properties"])
-            module, _, handler = said["Handler"].rpartition(".")
-            aws.handlers[said["FunctionName"]] = getattr(importlib.import_module(module), handler)
-            for name, value in said["Environment"]["Variables"].items():
+            properties = stack.resolve(one["Properties"])
+            module, _, handler = properties["Handler"].rpartition(".")
+            aws.handlers[properties["FunctionName"]] = getattr(importlib.import_module(module), handler)
+            for name, value in properties["Environment"]["Variables"].items():
                 patch.setenv(name, value)
 
 
 def _make_machine(aws: StepFunctions, stack: Stack, idle_turns: int | None) -> str:
     """Make the state machine of the template, which waits a second instead of minutes."""
-    said = stack.template["Resources"]["StateMachine"]["Properties"]
-    definition = json.loads(json.dumps(said["Definition"]))
+    properties = stack.template["Resources"]["StateMachine"]["Properties"]
+    definition = json.loads(json.dumps(properties["Definition"]))
     definition["States"]["Pause"]["Seconds"] = 1
     for state in definition["States"].values():
         if "Resource" in state:
@@ -435,10 +435,10 @@ def _make_machine(aws: StepFunctions, stack: Stack, idle_turns: int | None) -> s
         if "NumericGreaterThanEquals" in choice:
             choice["NumericGreaterThanEquals"] = idle_turns
     text = json.dumps(definition)
-    for name, value in stack.resolve(said["DefinitionSubstitutions"]).items():
+    for name, value in stack.resolve(properties["DefinitionSubstitutions"]).items():
         text = text.replace(f"${{{name}}}", value)
     made = aws.client("stepfunctions").create_state_machine(
-        name=said["StateMachineName"], definition=text, roleArn=ROLE
+        name=properties["StateMachineName"], definition=text, roleArn=ROLE
     )
     aws.machines.append(str(made["stateMachineArn"]))
     return aws.machines[-1]

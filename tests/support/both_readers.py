@@ -55,8 +55,8 @@ class Feed:
     def files(self) -> Sequence[File]:
         """The files, with the schemas of their messages."""
         items = [SourceObject(name, order, 1, 0) for order, name in enumerate(self.names, 1)]
-        found = [File(item, self.table.format_of(item.name)) for item in items]
-        return with_versions(self.table, found)
+        own_files = [File(item, self.table.format_of(item.name)) for item in items]
+        return with_versions(self.table, own_files)
 
 
 Rows = Mapping[tuple[str, int], Mapping[str, Any]]
@@ -78,26 +78,26 @@ class Answer:
         """Return the differences as texts. Lines left to Spark have none."""
         if self.left and not self.local:
             return []
-        said = [*self.types, *([] if self.spark.keys() == self.local.keys() else ["other lines"])]
+        differing = [*self.types, *([] if self.spark.keys() == self.local.keys() else ["other lines"])]
         for place, row in self.spark.items():
             own = self.local.get(place, {})
-            said += [
+            differing += [
                 f"{place} {name}: Spark has {row.get(name)!r}, Python {own.get(name)!r}"
                 for name in sorted({*row, *own})
                 if repr(row.get(name)) != repr(own.get(name))
             ]
-        return said
+        return differing
 
 
 def ask_both(spark: SparkSession, feeds: Sequence[Feed]) -> Sequence[Answer]:
     """Return the rows of both readers for feeds."""
     for name, value in WHOLE_FILES.items():
         spark.conf.set(name, value)
-    known = [(feed, feed.files) for feed in feeds]
-    tables = [replace(feed.table, dimension=with_schema(feed.table, files)) for feed, files in known]
-    frames = [_frame(spark, table, files) for table, (_, files) in zip(tables, known, strict=True)]
+    files_of_feeds = [(feed, feed.files) for feed in feeds]
+    tables = [replace(feed.table, dimension=with_schema(feed.table, files)) for feed, files in files_of_feeds]
+    frames = [_frame(spark, table, files) for table, (_, files) in zip(tables, files_of_feeds, strict=True)]
     rows = _read_by_spark(frames, tables)
-    every = zip(rows, frames, tables, known, strict=True)
+    every = zip(rows, frames, tables, files_of_feeds, strict=True)
     return [_answer(own, feed, table, files, frame) for own, frame, table, (feed, files) in every]
 
 

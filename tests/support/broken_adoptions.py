@@ -49,7 +49,7 @@ def truncates_what_the_batch_names_alone(patch: pytest.MonkeyPatch) -> None:
 
 def counts_no_keys(patch: pytest.MonkeyPatch) -> None:
     """Does not check for NULL or duplicate keys."""
-    patch.setattr(adoption, "_count_rows", lambda found, _dimension: (found.count(), 0, 0, None))
+    patch.setattr(adoption, "_count_rows", lambda rows, _dimension: (rows.count(), 0, 0, None))
 
 
 def compares_no_columns(patch: pytest.MonkeyPatch) -> None:

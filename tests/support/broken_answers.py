@@ -90,8 +90,8 @@ class ShowsColumnsBeforeItsFirstCommit(AnyTable):
     """Reports columns of a table that was never written."""
 
     def state(self) -> TableState:
-        found = AnyTable.state(self)
-        return replace(found, schema=found.schema or self.dimension.schema)
+        own_state = AnyTable.state(self)
+        return replace(own_state, schema=own_state.schema or self.dimension.schema)
 
 
 class ForgetsItsProgressBehindAnothersCommit(AnyTable):

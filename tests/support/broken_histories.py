@@ -18,7 +18,7 @@ from lakeward.adapters.formats.shared.change_log import base_rows
 from lakeward.adapters.formats.shared.resolution.steps import applicable_events
 from lakeward.adapters.formats.shared.resolution.steps.table_before import TableBeforeReader
 from lakeward.adapters.formats.shared.resolution.strategies import ordered_fold
-from lakeward.adapters.spark.history.instants import dated
+from lakeward.adapters.spark.history.instants import add_instants
 from lakeward.adapters.spark.history.surrogate_numbers import Numbering
 from lakeward.adapters.spark.history.version_rows import BEGINS, VersionRows
 from lakeward.adapters.spark.merge.fold.batch_fold import TableBefore, fold
@@ -106,7 +106,7 @@ class ForgetsValidTimes(AnyTable):
                 return fold(plan, events, before)
             remembered = before.recorded_batch.drop(names.INSTANT)
             return fold(
-                plan, events, replace(before, remembered=dated(remembered, plan.dimension, 1, plan.begun_at))
+                plan, events, replace(before, remembered=add_instants(remembered, plan.dimension, 1, plan.begun_at))
             )
 
         patch.setattr(applicable_events, "fold", anew)
@@ -143,8 +143,10 @@ class FoldsTheNewestOfOldTruncates(AnyTable):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         def met(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
-            kept = {place: instant for place, instant in before.truncates.items() if place in plan.truncates.all}
-            return fold(plan, events, replace(before, truncates=kept))
+            truncates = {
+                place: instant for place, instant in before.truncates.items() if place in plan.truncates.all
+            }
+            return fold(plan, events, replace(before, truncates=truncates))
 
         patch.setattr(applicable_events, "fold", met)
 
@@ -199,8 +201,8 @@ class NumbersEachPartByItself(AnyTable):
         in_parts(patch)
 
         def alike(fresh: DataFrame, highest: int) -> Numbering:
-            found = of(fresh, highest)
-            return replace(found, behind=dict.fromkeys(found.behind, highest))
+            numbers = of(fresh, highest)
+            return replace(numbers, behind=dict.fromkeys(numbers.behind, highest))
 
         patch.setattr(Numbering, "of", alike)
 

@@ -77,14 +77,14 @@ def keeps_progress_apart(patch: pytest.MonkeyPatch) -> None:
 @by_spark
 def looks_into_one_partition_only(patch: pytest.MonkeyPatch) -> None:
     """Finds the row of a key only in the partition of the event."""
-    found = Rows.find_stored
+    find_stored = Rows.find_stored
 
     def in_its_partition(self: Rows, events: DataFrame, gone: DataFrame | None) -> DataFrame:
         key = list(self.plan.dimension.key)
         partition = F.concat(F.lit("a_trunc="), F.expr("a - pmod(a, 3)"), F.lit("/"))
         places = events.select(*key, partition.alias("place"))
         return (
-            found(self, events, gone)
+            find_stored(self, events, gone)
             .join(places, key)
             .where(F.col(FILE).isNull() | F.col(FILE).contains(F.col("place")))
             .drop("place")
@@ -144,8 +144,8 @@ def lets_pass_what_follows_an_undecided_change(patch: pytest.MonkeyPatch) -> Non
     """Holds an undecided key change without later events of its batch."""
     part = hold_filter.split_by_holds
 
-    def apart(kept: SideTables, plan: MergePlan, arrived: Arrivals, events: DataFrame) -> Any:
-        return part(kept, plan, replace(arrived, has_refused=False), events)
+    def apart(side_tables: SideTables, plan: MergePlan, arrived: Arrivals, events: DataFrame) -> Any:
+        return part(side_tables, plan, replace(arrived, has_refused=False), events)
 
     patch.setattr(applicable_events, "split_by_holds", apart)
 

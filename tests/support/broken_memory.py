@@ -107,8 +107,8 @@ class FindsTiesOfOneBatchOnly(MemoryTable):
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
         events = _events(frame)
         has_ties = bool(ties_with(events, (), {}))
-        kept = plan.dimension.ties if has_ties else Ties.ARRIVAL
-        return MemoryTable.resolve(self, replace(plan, dimension=replace(plan.dimension, ties=kept)), frame)
+        ties = plan.dimension.ties if has_ties else Ties.ARRIVAL
+        return MemoryTable.resolve(self, replace(plan, dimension=replace(plan.dimension, ties=ties)), frame)
 
 
 class HoldsTheLaterKeyOfATieAlone(MemoryTable):
@@ -181,8 +181,8 @@ class ForgetsDeletesAboveTheMark(MemoryTable):
 
     def trim(self, progress: Progress) -> None:
         MemoryTable.trim(self, progress)
-        kept = {p: c for p, c in self.memory.changes.items() if c.event.operation is not Operation.DELETE}
-        self.memory = replace(self.memory, changes=kept)
+        changes = {p: c for p, c in self.memory.changes.items() if c.event.operation is not Operation.DELETE}
+        self.memory = replace(self.memory, changes=changes)
 
 
 class AppliesRepairedRowsAlone(ForgetsEntries):
@@ -280,8 +280,8 @@ class IdentifiesObjectsByNumberAlone(MemoryTable):
     """Treats an object of a new epoch as a copy of an old one with its name."""
 
     def resolve(self, plan: MergePlan, frame: Frame) -> MergeResult:
-        known = {number for record in self.memory.records for number in record.objects}
-        items = [item for item in frame if not (plan.epoch > 1 and item.position.object in known)]
+        numbers = {number for record in self.memory.records for number in record.objects}
+        items = [item for item in frame if not (plan.epoch > 1 and item.position.object in numbers)]
         return _counted(
             MemoryTable.resolve(self, plan, items), read=len(frame) - len(items), duplicates=len(frame) - len(items)
         )
@@ -331,9 +331,9 @@ class MixesQuarantines(MemoryTable):
 
     def entries(self, progress: Progress) -> Sequence[Entry]:
         own, self.quarantined = self.quarantined, self.every
-        found = MemoryTable.entries(self, progress)
+        every = MemoryTable.entries(self, progress)
         self.quarantined = own
-        return found
+        return every
 
 
 class CommitsOnAnyTableState(MemoryTable):
@@ -394,8 +394,8 @@ class RollsBackRowsAlone(MemoryTable):
     def roll_back(self, preview: RollbackPreview) -> None:
         after = MemoryTable(self.dimension)
         for name in ("progress", "memory", "objects", "epochs", "quarantined", "given_up", "shown", "kept"):
-            kept = getattr(self, name)
-            setattr(after, name, dict(kept) if isinstance(kept, dict) else kept)
+            value = getattr(self, name)
+            setattr(after, name, dict(value) if isinstance(value, dict) else value)
         MemoryTable.roll_back(self, preview)
         for name in ("progress", "memory", "objects", "epochs", "quarantined", "given_up", "shown", "kept"):
             setattr(self, name, getattr(after, name))

@@ -27,9 +27,9 @@ class TakesAnUnknownNameForTheOneThatIsMissing(MemorySource):
 
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         batch = MemorySource.read(self, dimension, selection, epoch)
-        own, found = dimension.schema.names, batch.facts.schema.names
-        missing = iter([name for name in own if name not in found])
-        return _by_place(batch, dimension, [name if name in own else next(missing, name) for name in found])
+        own, names = dimension.schema.names, batch.facts.schema.names
+        missing = iter([name for name in own if name not in names])
+        return _by_place(batch, dimension, [name if name in own else next(missing, name) for name in names])
 
 
 def _by_place(batch: Batch[Frame], dimension: Dimension, names: Sequence[str]) -> Batch[Frame]:

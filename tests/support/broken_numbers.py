@@ -22,9 +22,9 @@ class RenumbersVersionsOfTouchedKeys(MemoryTable):
 
     def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
         forgotten, self.numbers = self.numbers, {}
-        found = MemoryTable.numbers_after(self, plan, rows)
+        numbers = MemoryTable.numbers_after(self, plan, rows)
         self.numbers = forgotten
-        return found
+        return numbers
 
 
 class ContinuesFromStoredNumbers(MemoryTable):
@@ -47,9 +47,9 @@ class ForgetsAVersionWhoseStartMoved(MemoryTable):
 
     def numbers_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> Numbers:
         stood, self.rows = self.rows, {key: _begun(row) for key, row in self.rows.items()}
-        found = MemoryTable.numbers_after(self, plan, rows)
+        numbers = MemoryTable.numbers_after(self, plan, rows)
         self.rows = stood
-        return found
+        return numbers
 
 
 def _begun(row: Row) -> Row:

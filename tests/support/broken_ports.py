@@ -121,7 +121,7 @@ class AnyTable:
     @classmethod
     def deliver(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
         """Return the items that the table gets."""
-        return [found for item in items for found in cls.deliver_item(lake, item)]
+        return [delivered for item in items for delivered in cls.deliver_item(lake, item)]
 
     @classmethod
     def deliver_item(cls, lake: BrokenLake, item: Item) -> Sequence[Item]:
@@ -151,9 +151,9 @@ class AnyTable:
         if plan.releases:
             return resolved
         c = resolved.counts
-        known = c.skipped + c.duplicates + c.quarantined + c.waiting + c.stale + c.applied
+        counted = c.skipped + c.duplicates + c.quarantined + c.waiting + c.stale + c.applied
         read = plan.facts.read
-        return replace(resolved, counts=replace(c, read=read, superseded=max(0, read - known)))
+        return replace(resolved, counts=replace(c, read=read, superseded=max(0, read - counted)))
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
         commit = self.opened.table.commit(self.change_plan(plan), resolved, progress)

@@ -117,9 +117,9 @@ class AppliesCopies(AnyTable):
     @classmethod
     def spoil(cls, patch: pytest.MonkeyPatch) -> None:
         def wrongly(
-            kept: SideTables, plan: MergePlan, touched: Collection[Key]
+            side_tables: SideTables, plan: MergePlan, touched: Collection[Key]
         ) -> tuple[ChangeLogContents, frozenset[Key]]:
-            memory, keys = read_change_log(kept, plan, touched)
+            memory, keys = read_change_log(side_tables, plan, touched)
             return replace(memory, records=[], changes={}), keys
 
         patch.setattr(settled_batch, "read_change_log", wrongly)

@@ -21,8 +21,8 @@ class DeletesForGood(AnyTable):
         rows = Chains.rows
 
         def standing(self: Chains, numbering: Numbering = NOTHING) -> DataFrame:
-            found = rows(self, numbering)
-            return found.where(IS_NOT_DELETED) if self.plan.dimension.is_soft else found
+            stored = rows(self, numbering)
+            return stored.where(IS_NOT_DELETED) if self.plan.dimension.is_soft else stored
 
         patch.setattr(Chains, "rows", standing)
 
@@ -35,9 +35,9 @@ class EmptiesDeletedRows(AnyTable):
         rows = Chains.rows
 
         def emptied(self: Chains, numbering: Numbering = NOTHING) -> DataFrame:
-            found, dimension = rows(self, numbering), self.plan.dimension
+            stored, dimension = rows(self, numbering), self.plan.dimension
             own = [name for name in dimension.schema.names if dimension.is_soft and name not in dimension.key]
-            return found.withColumns({name: F.expr(f"CASE WHEN {IS_NOT_DELETED} THEN {name} END") for name in own})
+            return stored.withColumns({name: F.expr(f"CASE WHEN {IS_NOT_DELETED} THEN {name} END") for name in own})
 
         patch.setattr(Chains, "rows", emptied)
 

@@ -102,8 +102,8 @@ class RunningBroker:
         """Delete messages, as retention does."""
         from confluent_kafka import TopicPartition  # noqa: PLC0415
 
-        (found,) = self.admin.delete_records([TopicPartition(topic, partition, offset)]).values()
-        found.result(10)
+        (result,) = self.admin.delete_records([TopicPartition(topic, partition, offset)]).values()
+        result.result(10)
 
     def producer(self, **settings: Any) -> Any:
         from confluent_kafka import Producer  # noqa: PLC0415
@@ -120,8 +120,8 @@ class RunningBroker:
         """Return the committed offsets of a consumer group for a topic."""
         from confluent_kafka import ConsumerGroupTopicPartitions  # noqa: PLC0415
 
-        (found,) = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
-        return {one.partition: one.offset for one in found.result(10).topic_partitions if one.topic == topic}
+        (result,) = self.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)]).values()
+        return {one.partition: one.offset for one in result.result(10).topic_partitions if one.topic == topic}
 
 
 class Archive(Jar):

@@ -132,8 +132,8 @@ def counted(app: Any, requests: list[Request]) -> Callable[..., Iterable[bytes]]
         path = unquote(environ.get("RAW_URI", environ["PATH_INFO"])).partition("?")[0]
         agent = environ.get("HTTP_USER_AGENT", "")
         requests.append(Request(environ["REQUEST_METHOD"], path, asked, environ.get("HTTP_RANGE"), agent))
-        found: Iterable[bytes] = app(environ, start)
-        return found
+        body: Iterable[bytes] = app(environ, start)
+        return body
 
     return answer
 
@@ -147,15 +147,15 @@ class SilentHandler(WSGIRequestHandler):
 
 @pytest.fixture(scope="session")
 def s3_server() -> Iterator[Buckets]:
-    found, backend = Buckets(), dynamodb.DynamoDBBackend
-    app = counted(one_by_one(DomainDispatcherApplication(create_backend_app)), found.requests)
+    buckets, backend = Buckets(), dynamodb.DynamoDBBackend
+    app = counted(one_by_one(DomainDispatcherApplication(create_backend_app)), buckets.requests)
     server = make_server("127.0.0.1", 0, app, threaded=True, request_handler=SilentHandler)
-    found.endpoint = f"http://127.0.0.1:{server.server_port}"
+    buckets.endpoint = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(backend, "transact_write_items", copying_tables_once(backend.transact_write_items))
-        yield found
+        yield buckets
     server.shutdown()
     thread.join()
     server.server_close()

@@ -140,8 +140,8 @@ class _Writer:
         others: list[Any] = [None, {}]
         if self.options.form == "envelope":
             others += [{"ts_ms": 5}, {"status": "BEGIN", "id": "7", "event_count": None, "data_collections": None}]
-        found = self.random.choice(others)
-        return self._line({"id": 1}, found)
+        message = self.random.choice(others)
+        return self._line({"id": 1}, message)
 
     def _line(self, key: Any, value: Any) -> str:
         if self.has_schema and value:
@@ -164,8 +164,8 @@ class _Writer:
         row = {} if event.operation == "truncate" else self._row(event)
         prefix = self.random.choice(["__", "__source_"])
         place = {prefix + name: value for name, value in self._place(number)[0].items()}
-        told = {"__op": letter, "__schema": table.schema, "__table": table.table, "__source_ts_us": event.time}
-        return self._shuffled({**row, **told, **place, "__deleted": str(letter == "d").lower()})
+        fields = {"__op": letter, "__schema": table.schema, "__table": table.table, "__source_ts_us": event.time}
+        return self._shuffled({**row, **fields, **place, "__deleted": str(letter == "d").lower()})
 
     def _place(self, number: int) -> tuple[dict[str, Any], int]:
         """Return a position as the connector writes it, and its number."""
@@ -173,11 +173,11 @@ class _Writer:
             case "postgresql":
                 lsn = number + 40
                 last = "null" if number == 1 else f'"{lsn - 1}"'
-                found = {"sequence": f'[{last},"{lsn}"]', "lsn": lsn}
-                return found, (lsn if number == 1 else lsn - 1) * 10**19 + lsn
+                place = {"sequence": f'[{last},"{lsn}"]', "lsn": lsn}
+                return place, (lsn if number == 1 else lsn - 1) * 10**19 + lsn
             case "mysql":
-                found = {"file": "mysql-bin.000003", "pos": 154 + number, "row": number % 2}
-                return found, ((3 * 10**16 + 154 + number) * 10**7) + number % 2
+                place = {"file": "mysql-bin.000003", "pos": 154 + number, "row": number % 2}
+                return place, ((3 * 10**16 + 154 + number) * 10**7) + number % 2
             case "sqlserver":
                 return {"commit_lsn": f"0000002b:00000d08:{number:04x}"}, (0x2B << 48) + (0xD08 << 16) + number
             case _:
@@ -240,8 +240,8 @@ class _Writer:
             case _:
                 return base64.b64encode(value).decode()
 
-    def _shuffled(self, found: dict[str, Any]) -> dict[str, Any]:
-        return dict(self.random.sample(list(found.items()), len(found)))
+    def _shuffled(self, fields: dict[str, Any]) -> dict[str, Any]:
+        return dict(self.random.sample(list(fields.items()), len(fields)))
 
 
 class _Number(str):

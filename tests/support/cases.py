@@ -84,15 +84,15 @@ def _ticketing_column(field: pa.Field) -> TicketingColumn:
 
 def ticketing_tables() -> str:
     """Return the settings of the tables of the ticketing sample."""
-    found = ""
+    sections = ""
     for name, columns in ticketing_columns().items():
         declared = {
             column: f'"{type_}"' if form is None else f'{{ type = "{type_}", format = "{form}" }}'
             for column, (type_, form) in columns.items()
         }
         listed = ", ".join(f"{column} = {text}" for column, text in declared.items())
-        found += f'[tables."dms_sample.{name}"]\nkey = {TICKETING[name]}\ncolumns = {{ {listed} }}\n'
-    return found
+        sections += f'[tables."dms_sample.{name}"]\nkey = {TICKETING[name]}\ncolumns = {{ {listed} }}\n'
+    return sections
 
 
 # The columns of tables with messages.
@@ -108,10 +108,10 @@ def check(folder: Path, schema: str, table: str, expected: Path) -> int:
 
     Readers are DuckDB (not for Hudi), and PyIceberg, delta-rs or hudi-rs.
     """
-    found = readers(folder / "lake", schema, table)
-    with found.duck as connection:
+    tables = readers(folder / "lake", schema, table)
+    with tables.duck as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        connection.register("arrow", found.own())
+        connection.register("arrow", tables.own())
         described = connection.execute("DESCRIBE SELECT * FROM arrow").fetchall()
         types = {name: kind for name, kind, *_ in described if not name.startswith(("_lakeward_", "_hoodie_"))}
         own = ", ".join(f'"{name}"' for name in types)
@@ -120,7 +120,7 @@ def check(folder: Path, schema: str, table: str, expected: Path) -> int:
             f"CREATE TABLE expected AS SELECT {cast} FROM "
             f"read_csv('{expected}', header = true, all_varchar = true, nullstr = '\\N')"
         )
-        for reader in ("arrow", *found.scans):
+        for reader in ("arrow", *tables.scans):
             for one, other in ((reader, "expected"), ("expected", reader)):
                 missing = connection.execute(
                     f"SELECT {own} FROM {one} EXCEPT ALL SELECT {own} FROM {other} LIMIT 5"
@@ -147,6 +147,6 @@ def readers(warehouse: Path, schema: str, table: str) -> Readers:
         return Readers(own, outside.duck(), [f"iceberg_scan('{metadata}')"])
     if (path / ".hoodie").exists():
         return Readers(partial(by_hudi_rs, path), duckdb.connect(), [])
-    found = DeltaTable(path)
-    own = partial(by_delta_rs, found) if can_be_read(found) else partial(by_duckdb, str(path))
+    own_table = DeltaTable(path)
+    own = partial(by_delta_rs, own_table) if can_be_read(own_table) else partial(by_duckdb, str(path))
     return Readers(own, duck(), [f"delta_scan('{path}')"])

@@ -61,17 +61,17 @@ def check_completed(source: Source) -> None:
     random, tables = source.random, [table for _, table in source.of_late]
     own = {name: random.choice(TYPES) for name in random.sample(("id", *COLUMNS), random.randrange(4))}
     declared = Schema(tuple(Column(name, parse_type(type_)) for name, type_ in own.items()))
-    found = source_catalogue.complete(DeclaredTable(columns=declared), source.known)
+    completed = source_catalogue.complete(DeclaredTable(columns=declared), source.known)
     newest = {column.name: column.written for table in tables for column in table.columns}
-    assert {c.name: str(c.type) for c in found.schema} == {**newest, **own}
-    assert found.announced == newest.keys() - own.keys()
+    assert {c.name: str(c.type) for c in completed.schema} == {**newest, **own}
+    assert completed.announced == newest.keys() - own.keys()
     last = tables[-1]
     if own.keys() >= {*last.names}:
-        assert found.orders == (tuple(own),)
+        assert completed.orders == (tuple(own),)
     else:
         more = tuple(name for name in own if name not in newest)
-        assert found.orders[0] == (*last.names, *more)
-        assert {*found.orders} == {(*table.names, *more) for table in tables}
+        assert completed.orders[0] == (*last.names, *more)
+        assert {*completed.orders} == {(*table.names, *more) for table in tables}
 
 
 def check_headerless(source: Source) -> None:

@@ -49,8 +49,8 @@ def changed_reads(
 
     class Changed(kind):  # type: ignore[misc,valid-type]
         def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-            found: Batch[Frame] = kind.read(self, dimension, change(self, dimension, selection), epoch)
-            return found
+            batch: Batch[Frame] = kind.read(self, dimension, change(self, dimension, selection), epoch)
+            return batch
 
     return Changed
 
@@ -61,8 +61,8 @@ def changed_selections(
     """Return a source that changes its selections."""
 
     class Changed(MemorySource):
-        def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-            return change(self, dimension, past, MemorySource.select_objects(self, dimension, past))
+        def select_objects(self, dimension: Dimension, history: ObjectHistory) -> ObjectSelection:
+            return change(self, dimension, history, MemorySource.select_objects(self, dimension, history))
 
     return Changed
 
@@ -71,8 +71,8 @@ def changed_histories(change: Callable[[MemorySource, Dimension, ObjectHistory],
     """Return a source that selects objects by another history."""
 
     class Changed(MemorySource):
-        def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-            return MemorySource.select_objects(self, dimension, change(self, dimension, past))
+        def select_objects(self, dimension: Dimension, history: ObjectHistory) -> ObjectSelection:
+            return MemorySource.select_objects(self, dimension, change(self, dimension, history))
 
     return Changed
 

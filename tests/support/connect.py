@@ -89,8 +89,8 @@ class Connect:
         asked = requests.get(f"{self.url}/connectors/{name}/status", timeout=60)
         if asked.status_code == 404:  # it is not known at once
             return []
-        found = asked.json()
-        return [found["connector"]["state"], *[task["state"] for task in found["tasks"]]]
+        answer = asked.json()
+        return [answer["connector"]["state"], *[task["state"] for task in answer["tasks"]]]
 
     def stop(self, name: str) -> None:
         """Delete a connector, which removes its objects in the database."""
@@ -136,8 +136,8 @@ def in_glue_avro(endpoint: str, registry: str) -> dict[str, str]:
 
 
 def _convert(name: str, settings: Mapping[str, str]) -> dict[str, str]:
-    told = {f"{side}.{key}": value for side in SIDES for key, value in settings.items()}
-    return dict.fromkeys(SIDES, CONVERTERS[name]) | told
+    options = {f"{side}.{key}": value for side in SIDES for key, value in settings.items()}
+    return dict.fromkeys(SIDES, CONVERTERS[name]) | options
 
 
 def _reach(server: Server, name: str) -> dict[str, str]:

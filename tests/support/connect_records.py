@@ -43,8 +43,8 @@ def _same(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Pair]:
 def _named(avro: str, connect: str, name: str, values: st.SearchStrategy[Any], logical: str | None = None) -> Kind:
     """Return a named type of Connect. `logical` is the logical type that Avro's converter writes."""
     own = {"type": avro, "connect.version": 1, "connect.name": name}
-    told = own if logical is None else {**own, "logicalType": logical}
-    return Kind(told, {"type": connect, "name": name, "version": 1}, _same(values))
+    own_type = own if logical is None else {**own, "logicalType": logical}
+    return Kind(own_type, {"type": connect, "name": name, "version": 1}, _same(values))
 
 
 def two_complement(number: int) -> bytes:
@@ -85,8 +85,8 @@ def _decimals(draw: st.DrawFn) -> Kind:
         parameters["connect.decimal.precision"] = str(precision)
     name = f"{_CONNECT}.Decimal"
     logical = {"type": "bytes", "scale": scale, "precision": precision or 64, "logicalType": "decimal"}
-    told = {"connect.version": 1, "connect.parameters": parameters, "connect.name": name}
-    avro = {**logical, **(told if draw(st.booleans()) else {})}
+    properties = {"connect.version": 1, "connect.parameters": parameters, "connect.name": name}
+    avro = {**logical, **(properties if draw(st.booleans()) else {})}
     values = st.integers(-(10**38), 10**38).map(two_complement).map(lambda data: (data, _text(data)))
     return Kind(avro, {"type": "bytes", "name": name, "version": 1, "parameters": parameters}, values)
 
@@ -184,12 +184,12 @@ def kinds(draw: st.DrawFn, depth: int = 0) -> Kind:
         pairs = st.lists(values, max_size=3).map(lambda many: ([one[0] for one in many], [one[1] for one in many]))
         return Kind({"type": "array", "items": avro}, {"type": "array", "items": connect}, pairs)
     key = {"type": "string" if shape == "map" else "int32", "optional": False}
-    told = {"type": "map", "keys": key, "values": connect}
+    schema = {"type": "map", "keys": key, "values": connect}
     if shape == "map":
         pairs = st.dictionaries(_TEXTS, values, max_size=3).map(
             lambda many: ({k: v[0] for k, v in many.items()}, {k: v[1] for k, v in many.items()})
         )
-        return Kind({"type": "map", "values": avro}, told, pairs)
+        return Kind({"type": "map", "values": avro}, schema, pairs)
     entry = {
         "type": "record",
         "name": f"Entry{next(_COUNTER)}",
@@ -203,7 +203,7 @@ def kinds(draw: st.DrawFn, depth: int = 0) -> Kind:
             [[key, value[1]] for key, value in many.items()],
         )
     )
-    return Kind({"type": "array", "items": entry}, told, entries)
+    return Kind({"type": "array", "items": entry}, schema, entries)
 
 
 @st.composite

@@ -58,7 +58,7 @@ def settings(
         "ledger": LEDGER,
         "lease": LEASE,
     }
-    return "\n".join(f"[{name}]\n{said}" for name, said in sections.items()) + more
+    return "\n".join(f"[{name}]\n{section}" for name, section in sections.items()) + more
 
 
 def write_settings(folder: Path, text: str) -> Path:
@@ -74,16 +74,18 @@ def write_package(
     """Write the files of `lakeward package` with these wheels, or with nearly empty ones."""
     (folder / job_start.WHEELS).mkdir(parents=True)
     names = {"glue": "glue", "emr-serverless": "emr"}
-    known = find_release(names[platform], release or {"glue": "5.1", "emr-serverless": "emr-7.14.0"}[platform])
+    known_release = find_release(
+        names[platform], release or {"glue": "5.1", "emr-serverless": "emr-7.14.0"}[platform]
+    )
     files = [Path(shutil.copy(wheel, folder / job_start.WHEELS)).name for wheel in wheels]
     files = files or [make_wheel(folder / job_start.WHEELS, name).name for name in ("lakeward", "pydantic")]
-    (folder / job_start.SCRIPT).write_text(job_start.script(known), "utf-8")
-    glue = {"create-job": job_start.glue_job(known, kind, files, JOBS, f"{JOBS}/lakeward.toml")}
+    (folder / job_start.SCRIPT).write_text(job_start.script(known_release), "utf-8")
+    glue = {"create-job": job_start.glue_job(known_release, kind, files, JOBS, f"{JOBS}/lakeward.toml")}
     emr = {"start-job-run": job_start.serverless_job(JOBS, f"{JOBS}/lakeward.toml")}
     manifest = {
-        "platform": known.platform,
-        "release": known.name,
-        "spark": known.line,
+        "platform": known_release.platform,
+        "release": known_release.name,
+        "spark": known_release.line,
         "arch": "x86_64",
         "format": kind,
         "jobs": glue if platform == "glue" else emr,

@@ -233,12 +233,14 @@ def _held(value: Any, type_: Type) -> Any:
 
 def rows_after(drift: Drift, schema: Schema, then: Sequence[Row], now: Sequence[Row]) -> list[Row]:
     """Return the rows of a table after rows of the later file replaced old ones."""
-    found = {row[KEY.name]: held(drift.kept(row), schema) for row in then}
+    rows = {row[KEY.name]: held(drift.kept(row), schema) for row in then}
     for row in now:
-        then_, whole = found.get(row[KEY.name], held({}, schema)), held(row, schema)
-        kept = {c.name: _kept(then_[c.name], row[c.name], whole[c.name], c.type) for c in schema if c.name in row}
-        found[row[KEY.name]] = {**then_, **kept}
-    return [found[key] for key in sorted(found)]
+        then_, sent_row = rows.get(row[KEY.name], held({}, schema)), held(row, schema)
+        cells = {
+            c.name: _kept(then_[c.name], row[c.name], sent_row[c.name], c.type) for c in schema if c.name in row
+        }
+        rows[row[KEY.name]] = {**then_, **cells}
+    return [rows[key] for key in sorted(rows)]
 
 
 def _has_all(columns: Sequence[Column], sent: Row) -> bool:
@@ -250,12 +252,12 @@ def _is_whole(type_: Type, sent: Any) -> bool:
     return type_.name != "struct" or sent is None or _has_all(type_.parts, sent)
 
 
-def _kept(then: Any, sent: Any, whole: Any, type_: Type) -> Any:
+def _kept(then: Any, sent: Any, value: Any, type_: Type) -> Any:
     """Return a value as a table holds it, with stored values in struct fields that were not sent."""
     if type_.name != "struct" or sent is None or then is None:
-        return whole
+        return value
     return {
-        part.name: _kept(then[part.name], sent[part.name], whole[part.name], part.type)
+        part.name: _kept(then[part.name], sent[part.name], value[part.name], part.type)
         if part.name in sent
         else then[part.name]
         for part in type_.parts

@@ -215,15 +215,15 @@ class _Load:
     rules: Rules
 
     def write(self, writer: DmsWriter) -> list[Event]:
-        random, found, at = self.random, list[Event](), AT
+        random, events, at = self.random, list[Event](), AT
         is_task_start = random.random() < 0.5
         for segment in random.sample(SEGMENTS, random.randrange(4)):
             rows = [_row(random, self.style) for _ in range(random.randrange(1, 5))]
             place = self._place()
             writer.load([self.rules.with_added(row, place, None) for row in rows], at, self._size(), segment)
-            found += [Event("read", _micros(at, self.style), row, is_load=True) for row in rows]
+            events += [Event("read", _micros(at, self.style), row, is_load=True) for row in rows]
             at += timedelta(0 if is_task_start else 0.001)
-        return found
+        return events
 
     def _size(self) -> int | None:
         return self.random.choice([None, 1, 2])

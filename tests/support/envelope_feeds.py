@@ -139,9 +139,9 @@ def _cells(random: Random) -> dict[str, str]:
         "raw": json.dumps(base64.b64encode(random.randbytes(random.randint(0, 5))).decode()),
         "größe": '"XL"',
     }
-    told = {name: "null" if random.random() < 0.15 else text for name, text in usual.items()}
-    found = {"id": str(random.randint(1, 9)), "part": str(random.randint(0, 2)), "schema": '"x"', **told}
-    return {name: found[name] for name in TYPES}
+    cells = {name: "null" if random.random() < 0.15 else text for name, text in usual.items()}
+    fields = {"id": str(random.randint(1, 9)), "part": str(random.randint(0, 2)), "schema": '"x"', **cells}
+    return {name: fields[name] for name in TYPES}
 
 
 def _source(random: Random) -> dict[str, str]:

@@ -91,12 +91,12 @@ class FakeBroker:
         return topic in self.compacted
 
     def offsets_at(self, topic: str, partitions: Collection[int], millis: int) -> Mapping[int, int]:
-        found = {}
+        offsets = {}
         for number in partitions:
             own = self.made[topic][1][number].committed
             at = [offset for offset, one in own.items() if one.timestamp is not None and one.timestamp >= millis]
-            found.update({number: min(at)} if at else {})
-        return found
+            offsets.update({number: min(at)} if at else {})
+        return offsets
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
         self.log.append(f"read {topic} {partition} {start}-{end - 1}")

@@ -76,12 +76,12 @@ class FakeDatabase:
         filesystem = pafs.LocalFileSystem() if scheme == "file" else self.bucket
         if scheme == "file":
             Path(folder).mkdir()
-        found = [row for row in self.rows if _is_in(row, query)]
+        rows = [row for row in self.rows if _is_in(row, query)]
         schema = pa.schema([(column.name, _ARROW[column.type.name]) for column in query.columns])
-        for start in range(0, max(len(found), 1), self.rows_in_a_file):
+        for start in range(0, max(len(rows), 1), self.rows_in_a_file):
             if self.cut_off and start:
                 raise StoreUnreachable("the database does not answer", todo="Run again.")
-            some = found[start : start + self.rows_in_a_file]
+            some = rows[start : start + self.rows_in_a_file]
             named = [{column.name: row.get(column.name) for column in query.columns} for row in some]
             for name in (f"part-{start:05}.parquet", *self.others):
                 if scheme == "file":
@@ -177,9 +177,7 @@ class Play:
         """Return the names of the staged folders."""
         home = self.folder / "staged" / self.table.schema / self.table.table
         return (
-            sorted(found.name for found in home.iterdir() if not found.name.startswith("."))
-            if home.exists()
-            else []
+            sorted(file.name for file in home.iterdir() if not file.name.startswith(".")) if home.exists() else []
         )
 
     def lose_staged(self) -> None:
@@ -206,8 +204,8 @@ class Play:
     def rows_of(self, item: SourceObject) -> list[Row]:
         """Return the rows of a staged file."""
         home = self.folder / "staged" / self.table.schema / self.table.table
-        found: list[Row] = pq.ParquetFile(home / item.name).read().to_pylist()
-        return found
+        rows: list[Row] = pq.ParquetFile(home / item.name).read().to_pylist()
+        return rows
 
     def _apply(self, selection: ObjectSelection) -> None:
         rows = [row for item in selection.objects for row in self.rows_of(item)]

@@ -18,22 +18,22 @@ class FakeDynamoDb:
         self.items: dict[tuple[str, str], Mapping[str, Any]] = {}
 
     def get_item(self, *, TableName: str, Key: Any, ConsistentRead: bool) -> Any:  # noqa: N803  # boto3's names
-        found = self.items.get(_key(Key))
-        return {} if found is None else {"Item": found}
+        item = self.items.get(_key(Key))
+        return {} if item is None else {"Item": item}
 
     def batch_get_item(self, *, RequestItems: Any) -> Any:  # noqa: N803
         ((table, asked),) = RequestItems.items()
         assert 0 < len({_key(key) for key in asked["Keys"]}) == len(asked["Keys"]) <= 100
-        found = [self.items[_key(key)] for key in asked["Keys"] if _key(key) in self.items]
-        return {"Responses": {table: found}}
+        items = [self.items[_key(key)] for key in asked["Keys"] if _key(key) in self.items]
+        return {"Responses": {table: items}}
 
     def query(self, *, KeyConditionExpression: str, ExpressionAttributeValues: Any, **_: Any) -> Any:  # noqa: N803
         return {"Items": [*self._queried(KeyConditionExpression, ExpressionAttributeValues)]}
 
     def _queried(self, condition: str, values: Any) -> Iterator[Mapping[str, Any]]:
         given = {name: value["S"] for name, value in values.items()}
-        for (ledger, item), found in sorted(self.items.items()):
-            state = found.get("state", {}).get("S")
+        for (ledger, item), attributes in sorted(self.items.items()):
+            state = attributes.get("state", {}).get("S")
             held = {
                 "#ledger = :ledger AND begins_with(#item, :item)": item.startswith(given.get(":item", "")),
                 "#ledger = :ledger AND #state = :state": state is not None and state == given.get(":state"),
@@ -42,7 +42,7 @@ class FakeDynamoDb:
                 ),
             }
             if ledger == given[":ledger"] and held[condition]:
-                yield found
+                yield attributes
 
     def put_item(self, *, TableName: str, Item: Any, **condition: Any) -> Any:  # noqa: N803
         if not self._holds(Item, **condition):
@@ -56,8 +56,8 @@ class FakeDynamoDb:
         codes = ["None" if self._holds(**put) else "ConditionalCheckFailed" for put in puts]
         if {*codes} != {"None"}:
             reasons: Any = {"CancellationReasons": [{"Code": code} for code in codes]}
-            said = {"Code": "TransactionCanceledException", "Message": ""}
-            raise ClientError({"Error": said, **reasons}, "TransactWriteItems")
+            error = {"Code": "TransactionCanceledException", "Message": ""}
+            raise ClientError({"Error": error, **reasons}, "TransactWriteItems")
         self.items.update({_key(put["Item"]): put["Item"] for put in puts})
         return {}
 
@@ -75,13 +75,13 @@ class FakeDynamoDb:
         ExpressionAttributeNames: Any = None,  # noqa: N803
         ExpressionAttributeValues: Any = None,  # noqa: N803
     ) -> bool:
-        found = self.items.get(_key(Item), {})
+        item = self.items.get(_key(Item), {})
         if ConditionExpression.startswith("attribute_not_exists"):
-            if not found or not ConditionExpression.endswith(" OR #note <= :note"):
-                return not found
-            return int(found["note"]["N"]) <= int(ExpressionAttributeValues[":note"]["N"])
+            if not item or not ConditionExpression.endswith(" OR #note <= :note"):
+                return not item
+            return int(item["note"]["N"]) <= int(ExpressionAttributeValues[":note"]["N"])
         wanted = {name[1:]: value for name, value in (ExpressionAttributeValues or {}).items()}
-        return all(found.get(name) == value for name, value in wanted.items())
+        return all(item.get(name) == value for name, value in wanted.items())
 
 
 def _key(item: Any) -> tuple[str, str]:

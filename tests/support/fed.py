@@ -85,15 +85,17 @@ def fed(
     """
     name = TableName(*table.split("."))
     shared = {"folder": ""} if options.get("format") in MESSAGES else {}
-    said = FilesOptions.model_validate({"path": str(folder), **shared, **options})
+    own_options = FilesOptions.model_validate({"path": str(folder), **shared, **options})
     schema = Schema(tuple(Column(c, parse_type(text)) for c, text in columns.items()))
     dimension = Dimension(
         name=name, schema=schema, key=tuple(key), match=match, lateness=lateness, sequences=Sequences.PLACES
     )
-    place = Folder(folder, Places(said.place()))
+    place = Folder(folder, Places(own_options.place()))
     small_batch = 20_000 if spark is None else 0
     tables = {name: patterns or {}, **{TableName(*other.split(".")): {} for other in others}}
-    return read_whole(FilesSource(said, place, partial(session, spark), tables, small_batch=small_batch), dimension)
+    return read_whole(
+        FilesSource(own_options, place, partial(session, spark), tables, small_batch=small_batch), dimension
+    )
 
 
 def read_whole(source: Source[Frame], dimension: Dimension) -> Read:
@@ -101,15 +103,15 @@ def read_whole(source: Source[Frame], dimension: Dimension) -> Read:
     halves = 0
     seen: dict[str, Any] = {}
     rows: list[Mapping[str, Any]] = []
-    found: dict[str, Column] = {}
+    columns: dict[str, Column] = {}
     while (selection := source.select_objects(dimension, ObjectHistory(applied=seen))).objects:
         batch = source.read(dimension, selection, 1)
         rows += rows_of(batch.frame)
         halves += batch.facts.key_halves
-        found |= {column.name: column for column in batch.facts.schema}
+        columns |= {column.name: column for column in batch.facts.schema}
         seen |= {item.object.name: item.object for item in batch.facts.objects}
         batch.close()
-    dimension = replace(dimension, schema=Schema(tuple(found.values())))
+    dimension = replace(dimension, schema=Schema(tuple(columns.values())))
     return Read(
         dimension=dimension,
         files={item.order: item.name for item in seen.values()},
@@ -135,20 +137,20 @@ def rows_of(frame: Frame) -> Sequence[Mapping[str, Any]]:
     return [row.asDict(recursive=True) for row in frame.collect()]
 
 
-def _event(found: Mapping[str, Any], dimension: Dimension) -> ChangeEvent:
-    unset = found.get(names.UNSET) or ()
-    cells = {name: UNSET if name in unset else found.get(name) for name in dimension.schema.names}
-    old = found.get(names.OLD)
-    place = key_of(cells, dimension.key) if dimension.key else (found[names.OBJECT], found[names.ROW])
+def _event(row: Mapping[str, Any], dimension: Dimension) -> ChangeEvent:
+    unset = row.get(names.UNSET) or ()
+    cells = {name: UNSET if name in unset else row.get(name) for name in dimension.schema.names}
+    old = row.get(names.OLD)
+    place = key_of(cells, dimension.key) if dimension.key else (row[names.OBJECT], row[names.ROW])
     return ChangeEvent(
-        operation=Operation(found[names.OPERATION]),
-        position=Position(1, int(found[names.SEQUENCE]), found[names.OBJECT], found[names.ROW]),
+        operation=Operation(row[names.OPERATION]),
+        position=Position(1, int(row[names.SEQUENCE]), row[names.OBJECT], row[names.ROW]),
         key=place or (),
         cells=cells,
         old_key=None if old is None else key_of(old, dimension.key),
-        before=found.get(names.IMAGE),
-        transaction=found.get(names.TRANSACTION),
-        time=found[names.TIME],
+        before=row.get(names.IMAGE),
+        transaction=row.get(names.TRANSACTION),
+        time=row[names.TIME],
     )
 
 
@@ -160,18 +162,18 @@ def expected(file: Path) -> list[dict[str, str | None]]:
 
 def differences(rows: Mapping[Key, Cells], wanted: Sequence[Mapping[str, str | None]]) -> list[str]:
     """Return the differences of rows from an expected table as texts. Values are compared by type."""
-    known = {tuple(map(str, key)): cells for key, cells in rows.items()}
-    said = []
+    expected = {tuple(map(str, key)): cells for key, cells in rows.items()}
+    lines = []
     for row in wanted:
         texts = list(row.values())
-        key = next((key for key in known if list(key) == texts[: len(key)]), None)
-        cells = {} if key is None else known.pop(key)
-        said += [
+        key = next((key for key in expected if list(key) == texts[: len(key)]), None)
+        cells = {} if key is None else expected.pop(key)
+        lines += [
             f"{texts[0]}: {name} is {cells.get(name)!r}, not {text!r}"
             for name, text in row.items()
             if not same(cells.get(name), text)
         ]
-    return [*said, *(f"{key} is too many" for key in known)]
+    return [*lines, *(f"{key} is too many" for key in expected)]
 
 
 def same(value: Any, text: str | None) -> bool:

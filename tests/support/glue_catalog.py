@@ -38,17 +38,17 @@ class Glue:
 
     def catalog(self, pipeline: str = "shop", **options: Any) -> GlueCatalog:
         """Return the catalog of a new run."""
-        found = GlueCatalog(pipeline=pipeline, **options)
-        found.__dict__["client"] = self.client
-        return found
+        own_catalog = GlueCatalog(pipeline=pipeline, **options)
+        own_catalog.__dict__["client"] = self.client
+        return own_catalog
 
     def note(self, model: Any, **_: Any) -> None:
         if not model.name.startswith("Get"):
             self.changes.append(model.name)
 
     def entry(self, database: str, name: str) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self.client.get_table(DatabaseName=database, Name=name)["Table"]
-        return found
+        own_entry: Mapping[str, Any] = self.client.get_table(DatabaseName=database, Name=name)["Table"]
+        return own_entry
 
     def find(self, identifier: tuple[str, str]) -> FoundEntry | None:
         try:
@@ -66,9 +66,9 @@ def glue(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[Glue]:
     named = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "AKIATEST"}
     for name, value in {**ENVIRONMENT, **named}.items():
         monkeypatch.setenv(name, value)
-    found = Glue(s3_server)
-    for database in found.client.get_databases()["DatabaseList"]:
-        found.client.delete_database(Name=database["Name"])
-    found.client.meta.events.register("after-call.glue", found.note)
-    yield found
-    found.client.meta.events.unregister("after-call.glue", found.note)
+    server = Glue(s3_server)
+    for database in server.client.get_databases()["DatabaseList"]:
+        server.client.delete_database(Name=database["Name"])
+    server.client.meta.events.register("after-call.glue", server.note)
+    yield server
+    server.client.meta.events.unregister("after-call.glue", server.note)

@@ -20,9 +20,9 @@ class HidingQueue(MemoryQueue):
 
     def receive(self) -> Sequence[Notice]:
         """Return the notices that wait and are not hidden, and hide them."""
-        found = [notice for notice in self.notices if self.hidden.get(notice, 0.0) <= self.now]
-        self.hidden.update(dict.fromkeys(found, self.now + 1.0))
-        return found
+        visible = [notice for notice in self.notices if self.hidden.get(notice, 0.0) <= self.now]
+        self.hidden.update(dict.fromkeys(visible, self.now + 1.0))
+        return visible
 
     def give_back(self, notices: Sequence[Notice]) -> None:
         """Show them again."""

@@ -57,11 +57,13 @@ def check_database(random: Random) -> None:
     columns = history_columns(dimension)
     runs_back = dict.fromkeys(range(source.ended + 1), 0) if features.moves else dict[int, int]()
     events = [dated(random, event, runs_back) for event in source.events]
-    found = apply(dimension, {}, random.sample(events, len(events))).rows
-    shown = {key: told(row.versions, columns.tracked) for key, row in found.items() if row.versions}
+    rows = apply(dimension, {}, random.sample(events, len(events))).rows
+    periods_by_key = {key: told(row.versions, columns.tracked) for key, row in rows.items() if row.versions}
     clock = {event.time: event.instant for event in events}
-    assert shown == histories(source, columns.tracked, lambda time: clock[time] or 0, lambda e: clock[e.time] or 0)
-    assert all(violation(columns, row.versions) is None for row in found.values())
+    assert periods_by_key == histories(
+        source, columns.tracked, lambda time: clock[time] or 0, lambda e: clock[e.time] or 0
+    )
+    assert all(violation(columns, row.versions) is None for row in rows.values())
 
 
 def check_as_of(random: Random) -> None:
@@ -74,7 +76,7 @@ def check_as_of(random: Random) -> None:
     events = [replace(event, instant=event.time) for event in source.events]
     rows = apply(dimension, {}, events).rows
     for place, state in enumerate(source.states):
-        seen = {key: found for key, row in rows.items() if (found := as_of(row, source.began + place)) is not None}
+        seen = {key: cells for key, row in rows.items() if (cells := as_of(row, source.began + place)) is not None}
         assert cells_of(seen, names) == cells_of({(k,): {"id": k, **image} for k, image in state.items()}, names)
     mirror = apply(features.dimension(), {}, source.events).rows
     current = {key: row.versions[-1].cells for key, row in rows.items() if row.versions and not row.deleted}
@@ -85,9 +87,9 @@ def check_as_of(random: Random) -> None:
 
 
 def as_of(row: Row, instant: int) -> Mapping[str, object] | None:
-    found = [version.cells for version in row.versions if version.covers(instant)]
-    assert len(found) <= 1
-    return found[0] if found else None
+    images = [version.cells for version in row.versions if version.covers(instant)]
+    assert len(images) <= 1
+    return images[0] if images else None
 
 
 def cells_of(rows: Mapping[Key, Mapping[str, object]], names: tuple[str, ...]) -> dict[Key, dict[str, object]]:
@@ -95,9 +97,9 @@ def cells_of(rows: Mapping[Key, Mapping[str, object]], names: tuple[str, ...]) -
 
 
 def history_columns(dimension: Dimension) -> Columns:
-    found = columns_of(dimension)
-    assert found is not None
-    return found
+    columns = columns_of(dimension)
+    assert columns is not None
+    return columns
 
 
 def told(versions: Versions, names: tuple[str, ...]) -> list[Told]:
@@ -124,8 +126,8 @@ def check_key(random: Random) -> None:
     row = apply(ONE, {}, events).rows[(1,)]
     states = [(e.instant or 0, None if e.operation is Operation.DELETE else e.cells) for e in events]
     expected = of_one_key(states, ["a"], ["k"], ["p"])
-    shown = [Told(v.valid_from, v.valid_to, dict(v.cells), dict(v.previous)) for v in row.versions]
-    assert shown == expected
+    periods_of_row = [Told(v.valid_from, v.valid_to, dict(v.cells), dict(v.previous)) for v in row.versions]
+    assert periods_of_row == expected
 
 
 def check_split(random: Random) -> None:
@@ -239,7 +241,7 @@ def ended_by_load(dimension: Dimension, first: Feed, second: Feed) -> list[Chang
     loaded = [event for number in second.loads for event in second.objects[number]]
     held = {event.key for event in loaded}
     end = max((RAN if event.instant is None else event.instant for event in loaded), default=RAN)
-    standing = apply(dimension, {}, first.events).rows
+    rows = apply(dimension, {}, first.events).rows
     place = Position(2, LOAD_SEQUENCE, 0, 0)
     return [
         ChangeEvent(
@@ -248,6 +250,6 @@ def ended_by_load(dimension: Dimension, first: Feed, second: Feed) -> list[Chang
             key=key,
             instant=RAN if any(end < version.reached for version in row.versions) else end,
         )
-        for key, row in standing.items()
+        for key, row in rows.items()
         if not row.deleted and key not in held
     ]

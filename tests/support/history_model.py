@@ -30,29 +30,29 @@ class Told:
 def periods(moments: Sequence[tuple[int, Image | None]], tracked: Iterable[str]) -> list[Told]:
     """Return the times in which the tracked columns of a row do not change. Of an instant the last state counts."""
     at: dict[int, Image | None] = dict(moments)
-    told: list[Told] = []
-    standing: dict[str, object] | None = None
+    result: list[Told] = []
+    current: dict[str, object] | None = None
     for instant in sorted(at):
         image = at[instant]
         seen = None if image is None else {name: image[name] for name in tracked}
-        if seen == standing:
+        if seen == current:
             continue
-        if standing is not None:
-            told[-1].valid_to = instant
+        if current is not None:
+            result[-1].valid_to = instant
         if seen is not None:
-            told.append(Told(instant, None, seen))
-        standing = seen
-    return told
+            result.append(Told(instant, None, seen))
+        current = seen
+    return result
 
 
 def running(moments: Sequence[tuple[int, Image | None]], tracked: Iterable[str]) -> list[tuple[int, Image | None]]:
     """Remove instants before earlier ones, as long as a version of the earlier ones is left."""
-    found: list[tuple[int, Image | None]] = []
+    images: list[tuple[int, Image | None]] = []
     for instant, image in moments:
-        if not periods(found, tracked):
-            found = []
-        found.append((max([instant, *(before for before, _ in found)]), image))
-    return found
+        if not periods(images, tracked):
+            images = []
+        images.append((max([instant, *(before for before, _ in images)]), image))
+    return images
 
 
 def histories(
@@ -80,14 +80,14 @@ def histories(
             last[key, event.time] = len(moments[key]) - 1, after.get(_id(key))
     for (key, time), (place, image) in last.items():
         moments[key][place] = instant(time), image
-    told = {key: periods(running(found, tracked), tracked) for key, found in moments.items()}
-    return {key: found for key, found in told.items() if found}
+    periods_by_key = {key: periods(running(value, tracked), tracked) for key, value in moments.items()}
+    return {key: value for key, value in periods_by_key.items() if value}
 
 
 def _id(key: Key) -> int:
-    (found,) = key
-    assert isinstance(found, int)
-    return found
+    (own_id,) = key
+    assert isinstance(own_id, int)
+    return own_id
 
 
 def of_one_key(
@@ -102,21 +102,21 @@ def of_one_key(
     where nothing else came in between, else to the one that is valid there or ends there.
     """
     moments = running(events, tracked)
-    told = periods(moments, tracked)
-    states = [_states(one, moments, tracked) for one in told]
+    own_periods = periods(moments, tracked)
+    states = [_states(one, moments, tracked) for one in own_periods]
     for name in kept:
         for images in states:
             for image in images:
                 image[name] = states[0][0][name]
-    for one, images in zip(told, states, strict=True):
+    for one, images in zip(own_periods, states, strict=True):
         one.image = dict(images[-1])
     for name in previous:
         values: list[object] = []
-        for one, images in zip(told, states, strict=True):
+        for one, images in zip(own_periods, states, strict=True):
             for image in images:
                 values += [image[name]] if values[-1:] != [image[name]] else []
             one.previous[name] = values[-2] if len(values) > 1 else None
-    return told
+    return own_periods
 
 
 def _states(

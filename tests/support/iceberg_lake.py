@@ -99,14 +99,14 @@ class LakeOfIceberg(LakeOfSpark):
 
 def stored_rows(dimension: Dimension, table: pa.Table) -> Rows:
     """Return the rows of a table with their positions, by key. Raises AssertionError for a duplicate key."""
-    found: dict[Any, Any] = {}
+    rows: dict[Any, Any] = {}
     for row in table.to_pylist():
         cells = {name: row[name] for name in dimension.stored.schema.names}
         position = position_of(row)
         key = tuple(cells[name] for name in dimension.stored.key) or tuple(position)
-        assert key not in found, f"key {key} is stored twice"
-        found[key] = (cells, position)
-    return found
+        assert key not in rows, f"key {key} is stored twice"
+        rows[key] = (cells, position)
+    return rows
 
 
 def event_table(dimension: Dimension, items: Sequence[Item], *, in_part: bool = False) -> pa.Table:
@@ -140,8 +140,8 @@ def event_table(dimension: Dimension, items: Sequence[Item], *, in_part: bool = 
         columns[names.UNSET] = pa.array([_unset(item) for item in items], pa.list_(pa.string()))
         old = pa.struct([(name, types[name]) for name in dimension.key])
         columns[names.OLD] = pa.array([_old(dimension, item) for item in items], old)
-        known = [item.transaction for item in items]
-        columns[names.TRANSACTION] = pa.array([None if t is None else repr(t) for t in known], pa.string())
+        transactions = [item.transaction for item in items]
+        columns[names.TRANSACTION] = pa.array([None if t is None else repr(t) for t in transactions], pa.string())
     return pa.table(columns)
 
 

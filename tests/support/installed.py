@@ -17,8 +17,8 @@ BUILDS_FROM = ("pyproject.toml", "README.md", "LICENSE", *FOLDERS)
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with all of them, installed by pip from copies, without the network."""
     copies, target = tmp_path_factory.mktemp("copies"), tmp_path_factory.mktemp("site")
-    left = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
-    shutil.copytree(ROOT / "examples", copies, ignore=left, dirs_exist_ok=True)
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
+    shutil.copytree(ROOT / "examples", copies, ignore=ignored, dirs_exist_ok=True)
     command = [sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
     plugins = sorted(made.parent for made in copies.glob("*/pyproject.toml"))
     subprocess.run([*command, "--target", target, *plugins], check=True)

@@ -84,8 +84,12 @@ class BrokerFeed:
         return selection
 
     def dimension(self, source: Any) -> Dimension:
-        found = dimension_of(source)
-        return found if self.name is None else replace(found, name=self.name, source_name=found.name)
+        own_dimension = dimension_of(source)
+        return (
+            own_dimension
+            if self.name is None
+            else replace(own_dimension, name=self.name, source_name=own_dimension.name)
+        )
 
     def past(self, **more: Any) -> ObjectHistory:
         seen = {item.name: item for item in self.objects}
@@ -111,10 +115,10 @@ class BrokerFeed:
             elif row["_lakeward_reason"] != "skipped":
                 self.rejects.append(row["_lakeward_text"])
         assert len({*self.ids}) == len(self.ids), "a message was applied twice"
-        objects = [found.object for found in batch.facts.objects]
+        objects = [fact.object for fact in batch.facts.objects]
         self.objects += objects
-        known = objects if self.beside is None else self.beside.objects
-        source.archive(self.dimension(source), [item for item in objects if item in known])
+        beside_objects = objects if self.beside is None else self.beside.objects
+        source.archive(self.dimension(source), [item for item in objects if item in beside_objects])
         return True
 
     def apply(self) -> list[int]:

@@ -46,9 +46,9 @@ class LedgerTable:
 
     @cached_property
     def client(self) -> Any:
-        found = dynamodb_client.create_dynamodb_client()
-        found.meta.events.register("after-call.dynamodb", self._count)
-        return found
+        own_client = dynamodb_client.create_dynamodb_client()
+        own_client.meta.events.register("after-call.dynamodb", self._count)
+        return own_client
 
     def _count(self, parsed: Any, model: Any, **_: Any) -> None:
         self.asked.append(model.name)
@@ -68,14 +68,14 @@ class LedgerTable:
 
     def items(self, prefix: str = "") -> list[str]:
         """Return the names of all items with this prefix."""
-        found = self.client.scan(TableName=self.table, ConsistentRead=True)["Items"]
-        return sorted(item["item"]["S"] for item in found if item["item"]["S"].startswith(prefix))
+        own_items = self.client.scan(TableName=self.table, ConsistentRead=True)["Items"]
+        return sorted(item["item"]["S"] for item in own_items if item["item"]["S"].startswith(prefix))
 
 
 @pytest.fixture
 def ledger_table(dynamodb: DynamoDb) -> Iterator[LedgerTable]:
     """Return an empty table of ledgers in a DynamoDB set in the environment."""
-    found = LedgerTable()
-    found.make()
-    yield found
-    found.client.close()
+    table = LedgerTable()
+    table.make()
+    yield table
+    table.client.close()

@@ -110,9 +110,9 @@ def following() -> Iterator[Following]:
 
 def status() -> dict[str, Any]:
     """Return the status of each table."""
-    with redirect_stdout(io.StringIO()) as said:
+    with redirect_stdout(io.StringIO()) as output:
         main(("status", "--json", "--config", str(FOLDER / "lakeward.toml")))
-    return {table["table"]: table for table in json.loads(said.getvalue())["tables"]}
+    return {table["table"]: table for table in json.loads(output.getvalue())["tables"]}
 
 
 def show(database: servers.Server) -> None:

@@ -85,14 +85,14 @@ class Way:
 
     def feed(self, random: Random, features: Features, **more: Any) -> Feed:
         """Return a feed. For a history its instants differ from its times, and may run back."""
-        found = feed(random, features, **more)
+        source = feed(random, features, **more)
         if self.history is None:
-            return found
-        offsets = {time: random.randrange(6) if random.random() < 0.3 else 0 for time in range(found.ended + 1)}
-        for events in found.objects.values():
+            return source
+        offsets = {time: random.randrange(6) if random.random() < 0.3 else 0 for time in range(source.ended + 1)}
+        for events in source.objects.values():
             times = [event.time or 0 for event in events]
             events[:] = [replace(e, instant=(t - offsets[t]) // 2) for e, t in zip(events, times, strict=True)]
-        return found
+        return source
 
     def order(self, random: Random, source: Feed, lateness: Lateness) -> list[int]:
         """Return an order of delivery. A load without times comes first if a history would show what it lost."""
@@ -180,10 +180,10 @@ def check_changed_lateness(random: Random, lateness: Lateness, way: Way = MIRROR
     delivered: set[int] = set()
     numbers = sorted(source.objects)
     first, last = sorted(random.choices(range(len(numbers) + 1), k=2))
-    for part, said in ((numbers[:first], lateness), (numbers[first:last], ORDERED), (numbers[last:], lateness)):
-        player.dimension = replace(player.dimension, lateness=said)
+    for part, declared in ((numbers[:first], lateness), (numbers[first:last], ORDERED), (numbers[last:], lateness)):
+        player.dimension = replace(player.dimension, lateness=declared)
         objects = {number: source.objects[number] for number in part}
-        for batch in batches(random, with_repeats(random, delivery_order(random, objects, said))):
+        for batch in batches(random, with_repeats(random, delivery_order(random, objects, declared))):
             delivered.update(batch)
             events = [event for number in batch for event in objects[number]]
             player.deliver(events, loaded=loaded_by(source, delivered))
@@ -210,8 +210,8 @@ def check_other_names(random: Random, lateness: Lateness, way: Way = MIRROR) -> 
                 assert ordered or player.rows == before, "the first delivery stands"
     gone = given_up(player)
     assert gone or way.history or visible(player.rows) == truth(source.final)
-    kept = [event for event in source.events if event.position not in gone]
-    assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, kept).rows)
+    events = [event for event in source.events if event.position not in gone]
+    assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, events).rows)
 
 
 def other_name(random: Random, player: Player, number: int) -> int:
@@ -279,13 +279,13 @@ def check_ties(random: Random, lateness: Lateness) -> None:
             ],
             loaded=loaded_by(source, delivered),
         )
-        found = {place for place, hold in player.memory.holds.items() if hold.reason is Reason.TIE}
-        assert all(place in found or overruled(place, source) for place in tied(fresh, stand))
+        places = {place for place, hold in player.memory.holds.items() if hold.reason is Reason.TIE}
+        assert all(place in places or overruled(place, source) for place in tied(fresh, stand))
     while player.memory.holds:
         place = random.choice(sorted(player.memory.holds))
         player.deliver(resolutions=[said(random, place, by_place, player, gone)])
-    kept = [event for event in source.events if event.position not in gone]
-    assert visible(player.rows) == visible(apply(player.dimension, {}, kept).rows)
+    events = [event for event in source.events if event.position not in gone]
+    assert visible(player.rows) == visible(apply(player.dimension, {}, events).rows)
 
 
 def parted(random: Random, source: Feed) -> Feed:
@@ -301,14 +301,14 @@ def parted(random: Random, source: Feed) -> Feed:
 
 def tied(events: Sequence[ChangeEvent], stand: dict[Hashable, ChangeEvent]) -> list[Position]:
     """Return the positions of events that tie with an earlier one. All others are added to the earlier ones."""
-    found = []
+    pairs = []
     for event in sorted(events, key=lambda event: event.position):
         if event.keys and event.position.sequence and not event.is_load:
             first = stand.setdefault((event.position.source_order, event.keys), event)
             is_delete = event.operation is Operation.DELETE
             if first.operation is not event.operation or not (is_delete or same_cells(first.cells, event.cells)):
-                found.append(event.position)
-    return found
+                pairs.append(event.position)
+    return pairs
 
 
 def said(

@@ -40,8 +40,8 @@ def moved(source: Path, target: Path, was: str, *, is_mended: bool = False) -> P
     sizes = {str(file): file.stat().st_size for file in metadata.glob("*-m*.avro")}
 
     def listed(entry: Any) -> Any:
-        found = here(entry)
-        return {**found, "manifest_length": sizes[found["manifest_path"]]}
+        own_entry = here(entry)
+        return {**own_entry, "manifest_length": sizes[own_entry["manifest_path"]]}
 
     for manifests in metadata.glob("snap-*.avro"):
         _rewrite(manifests, listed, _as_it_is)
@@ -56,8 +56,8 @@ def _as_it_is(schema: Any) -> Any:
 
 def _with_ids(schema: Any) -> Any:
     if isinstance(schema, dict):
-        found = {key: _with_ids(part) for key, part in schema.items()}
-        return {**found, "items": "int"} if found.get("element-id") == _EQUALITY_ID else found
+        parts = {key: _with_ids(part) for key, part in schema.items()}
+        return {**parts, "items": "int"} if parts.get("element-id") == _EQUALITY_ID else parts
     return [_with_ids(part) for part in schema] if isinstance(schema, list) else schema
 
 

@@ -39,11 +39,11 @@ def by_pyiceberg(
     warehouse: Path, namespace: str, table: str, columns: Sequence[str] = ("*",), catalog: str = "lake"
 ) -> pa.Table:
     """Read a table by PyIceberg, from the catalog's file alone."""
-    found = load_catalog(catalog, type="sql", uri=f"sqlite:///{warehouse}/catalog.db")
+    own_catalog = load_catalog(catalog, type="sql", uri=f"sqlite:///{warehouse}/catalog.db")
     try:
-        return found.load_table((namespace, table)).scan(selected_fields=tuple(columns)).to_arrow()
+        return own_catalog.load_table((namespace, table)).scan(selected_fields=tuple(columns)).to_arrow()
     finally:
-        found.close()
+        own_catalog.close()
 
 
 def duck() -> duckdb.DuckDBPyConnection:
@@ -62,6 +62,6 @@ def metadata(warehouse: Path, namespace: str, table: str) -> str:
     """Return where the table's newest metadata is, from the catalog's file."""
     connection = sqlite3.connect(warehouse / "catalog.db")
     query = "SELECT metadata_location FROM iceberg_tables WHERE table_namespace = ? AND table_name = ?"
-    [found] = connection.execute(query, (namespace, table)).fetchall()
+    [row] = connection.execute(query, (namespace, table)).fetchall()
     connection.close()
-    return str(found[0])
+    return str(row[0])

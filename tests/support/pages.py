@@ -32,8 +32,8 @@ class Fence:
 
 
 def fences(page: str | Path, language: str | None = None) -> list[Fence]:
-    found = re.findall(r"^```(\w*) *(.*)\n((?:.*\n)*?)```$", text(page), re.MULTILINE)
-    return [Fence(*parts) for parts in found if language in (None, parts[0])]
+    matches = re.findall(r"^```(\w*) *(.*)\n((?:.*\n)*?)```$", text(page), re.MULTILINE)
+    return [Fence(*parts) for parts in matches if language in (None, parts[0])]
 
 
 def prose(page: str | Path) -> str:
@@ -44,8 +44,8 @@ def prose(page: str | Path) -> str:
 def sections(page: str | Path, level: int = 2) -> Mapping[str, str]:
     """Return the text under each heading of a level, up to the next heading of this or a higher level."""
     parts = re.split(rf"^(#{{1,{level}}}) (.+)$", prose(page), flags=re.MULTILINE)[1:]
-    found = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
-    return {heading: body for signs, heading, body in found if len(signs) == level}
+    triples = zip(parts[::3], parts[1::3], parts[2::3], strict=True)
+    return {heading: body for signs, heading, body in triples if len(signs) == level}
 
 
 def tables(markdown: str) -> Iterator[list[dict[str, str]]]:

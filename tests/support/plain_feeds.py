@@ -79,14 +79,14 @@ def draw(seed: int, format_: str, keys: int = 3) -> PlainFeed:
 
 
 def _history(random: Random, key: int, words: Words) -> list[Line]:
-    found = []
+    events = []
     for step in range(random.randrange(1, 7)):
         what = random.choice([words.insert, words.update, words.update, words.delete])
         revision = random.choice([step, step, random.randrange(6)])
         name = random.choice(["a", "", "é雷", 'say "so"', "a,b", "NULL", " x ", "two\nlines", None])
         price = random.choice([None, Decimal("0.00"), Decimal("-1.25"), Decimal("999999.99")])
-        found.append({"id": key, "name": name, "price": price, "rev": revision, "what": what})
-    return found
+        events.append({"id": key, "name": name, "price": price, "rev": revision, "what": what})
+    return events
 
 
 def _final(files: Sequence[Sequence[Line]], words: Words) -> Mapping[int, Line]:
@@ -143,11 +143,11 @@ def read(file: Path) -> list[Line]:
     if file.suffix == ".parquet":
         return list(pq.read_table(file).to_pylist())
     if file.suffix == ".json":
-        found = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
+        rows = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
     else:
         with file.open(encoding="utf-8", newline="") as opened:
-            found = [{n: None if t == r"\N" else t for n, t in row.items()} for row in csv.DictReader(opened)]
-    return [_typed({name: line.get(name) for name in _ARROW}) for line in found]
+            rows = [{n: None if t == r"\N" else t for n, t in row.items()} for row in csv.DictReader(opened)]
+    return [_typed({name: line.get(name) for name in _ARROW}) for line in rows]
 
 
 def _typed(line: Line) -> Line:
@@ -161,5 +161,5 @@ def reread(feed: PlainFeed, folder: Path, *, by_order: bool = True) -> Mapping[i
     """Return the rows of a feed at the end. Without `by_order` the last row of a key wins."""
     files = [read(file) for file in sorted(folder.iterdir())]
     lines = files if by_order else [[{**line, "rev": 0} for line in some] for some in files]
-    found = _final(lines, feed.words)
-    return {key: row_of(line) for key, line in found.items()}
+    final = _final(lines, feed.words)
+    return {key: row_of(line) for key, line in final.items()}

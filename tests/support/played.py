@@ -20,7 +20,7 @@ from typing import IO, Any
 import pyarrow as pa
 from commands import Ended
 
-from lakeward.adapters.aws.s3.access import find_access, split
+from lakeward.adapters.aws.s3.access import bucket_and_key, find_access
 
 
 @dataclass
@@ -36,15 +36,15 @@ class Played:
 
     def read(self, url: str, columns: Sequence[str]) -> list[list[Any]]:
         """Return the rows of a table, read without Spark, with decimals as texts."""
-        found: list[list[Any]] = self._asked({"url": url, "columns": columns})
-        return found
+        rows: list[list[Any]] = self._asked({"url": url, "columns": columns})
+        return rows
 
     def _asked(self, wanted: Any) -> Any:
         self.told.write(json.dumps(wanted) + "\n")
         self.told.flush()
-        said = self.heard.readline()
-        assert said, "the process has ended: see spark.log, and what it printed"
-        return json.loads(said)
+        answer = self.heard.readline()
+        assert answer, "the process has ended: see spark.log, and what it printed"
+        return json.loads(answer)
 
 
 @contextmanager
@@ -88,11 +88,11 @@ def _play(kind: str) -> None:
         if "command" in wanted:
             with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
                 code = main(wanted["command"])
-            said: Any = {"code": code, "out": out.getvalue(), "err": err.getvalue()}
+            answer: Any = {"code": code, "out": out.getvalue(), "err": err.getvalue()}
         else:
             rows = {"delta": _by_delta_rs, "hudi": _by_hudi_rs}[kind](wanted["url"])
-            said = [[row[name] for name in wanted["columns"]] for row in rows.to_pylist()]
-        answers.write(json.dumps(said, default=str) + "\n")
+            answer = [[row[name] for name in wanted["columns"]] for row in rows.to_pylist()]
+        answers.write(json.dumps(answer, default=str) + "\n")
         answers.flush()
     sessions.stop()
 
@@ -100,8 +100,8 @@ def _play(kind: str) -> None:
 def _by_delta_rs(url: str) -> pa.Table:
     from deltalake import DeltaTable, QueryBuilder  # noqa: PLC0415
 
-    told = find_access().object_store_options(split(url)[0])
-    table = DeltaTable(url, storage_options=dict(told))
+    options = find_access().object_store_options(bucket_and_key(url)[0])
+    table = DeltaTable(url, storage_options=dict(options))
     return pa.table(QueryBuilder().register("found", table).execute("SELECT * FROM found").read_all())
 
 
@@ -109,8 +109,8 @@ def _by_hudi_rs(url: str) -> pa.Table:
     from hudi import HudiTableBuilder  # noqa: PLC0415
 
     access = find_access()
-    told = {"aws_endpoint": str(access.endpoint), "aws_region": access.region, "aws_allow_http": "true"}
-    batches = HudiTableBuilder.from_base_uri(url).with_options(told).build().read()
+    options = {"aws_endpoint": str(access.endpoint), "aws_region": access.region, "aws_allow_http": "true"}
+    batches = HudiTableBuilder.from_base_uri(url).with_options(options).build().read()
     return pa.Table.from_batches([pa.record_batch(batch) for batch in batches])
 
 

@@ -70,11 +70,11 @@ class Statement:
         is_like = {"StringLike": True, "StringEquals": False}[compared]
         for key, wanted in keys.items():
             values = [wanted] if isinstance(wanted, str) else wanted
-            found = call.context.get(key)
-            if found is None:
+            value = call.context.get(key)
+            if value is None:
                 return False  # IAM would take a `ForAllValues` for true: a call of the tests says what it asks
-            assert isinstance(found, str) == (compared == operator)
-            for text in [found] if isinstance(found, str) else found:
+            assert isinstance(value, str) == (compared == operator)
+            for text in [value] if isinstance(value, str) else value:
                 if not any(_matches(one, text) if is_like else one == text for one in values):
                     return False
         return True
@@ -95,13 +95,13 @@ class Stack:
     def statements(self, role: str) -> Sequence[Statement]:
         """Return the statements of a role of the template."""
         policies = self.template["Resources"][role]["Properties"]["Policies"]
-        said = [one for policy in policies for one in policy["PolicyDocument"]["Statement"]]
-        return [self._statement(one) for one in said]
+        own_statements = [one for policy in policies for one in policy["PolicyDocument"]["Statement"]]
+        return [self._statement(one) for one in own_statements]
 
-    def _statement(self, said: Mapping[str, Any]) -> Statement:
-        assert said["Effect"] == "Allow"
-        condition = self.resolve(said.get("Condition", {}))
-        return Statement(said["Sid"], said["Action"], self.resolve(said["Resource"]), condition)
+    def _statement(self, statement: Mapping[str, Any]) -> Statement:
+        assert statement["Effect"] == "Allow"
+        condition = self.resolve(statement.get("Condition", {}))
+        return Statement(statement["Sid"], statement["Action"], self.resolve(statement["Resource"]), condition)
 
     def roles(self) -> Sequence[str]:
         """Return the names of all roles."""
@@ -114,20 +114,20 @@ class Stack:
         if not isinstance(value, Mapping):
             return value
         if len(value) == 1:
-            ((name, said),) = value.items()
+            ((name, argument),) = value.items()
             if name == "Ref":
-                return self._ref(said)
+                return self._ref(argument)
             if name == "Fn::GetAtt":
-                assert said[1] == "Arn"
-                return self._arn(said[0])
+                assert argument[1] == "Arn"
+                return self._arn(argument[0])
             if name == "Fn::Sub":
-                return self._sub(said)
+                return self._sub(argument)
             assert not name.startswith("Fn::"), name
         return {name: self.resolve(inner) for name, inner in value.items()}
 
-    def _sub(self, said: Any) -> str:
-        text, own = (said, {}) if isinstance(said, str) else (said[0], self.resolve(said[1]))
-        return re.sub(r"\$\{([^}]+)\}", lambda found: str(own.get(found[1]) or self._ref(found[1])), text)
+    def _sub(self, argument: Any) -> str:
+        text, own = (argument, {}) if isinstance(argument, str) else (argument[0], self.resolve(argument[1]))
+        return re.sub(r"\$\{([^}]+)\}", lambda match: str(own.get(match[1]) or self._ref(match[1])), text)
 
     def _ref(self, name: str) -> Any:
         if name in _PSEUDO:
@@ -176,8 +176,8 @@ def calls_of(request: Requested) -> Sequence[Call]:
 
     Operations are mapped to actions as in the Service Authorization Reference of AWS. Most have the same name.
     """
-    found = _CALLS[request.service](request.operation, request.parameters)
-    return [replace(one, resource=one.resource.replace(f":{REGION}:", f":{request.region}:")) for one in found]
+    calls = _CALLS[request.service](request.operation, request.parameters)
+    return [replace(one, resource=one.resource.replace(f":{REGION}:", f":{request.region}:")) for one in calls]
 
 
 def _of_s3(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
@@ -218,12 +218,12 @@ def _of_dynamodb(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:
     """Yield the actions. A transaction needs those of its items ("IAM policies with DynamoDB transactions")."""
     if operation == "TransactWriteItems":
         for item in asked["TransactItems"]:
-            for kind, said in item.items():
+            for kind, content in item.items():
                 action = {"ConditionCheck": "ConditionCheckItem", "Put": "PutItem"}[kind]
-                yield Call(f"dynamodb:{action}", _table(said["TableName"]), _leading(said))
+                yield Call(f"dynamodb:{action}", _table(content["TableName"]), _leading(content))
     elif operation in ("BatchGetItem", "BatchWriteItem"):
-        for name, said in asked["RequestItems"].items():
-            yield Call(f"dynamodb:{operation}", _table(name), _leading(said))
+        for name, content in asked["RequestItems"].items():
+            yield Call(f"dynamodb:{operation}", _table(name), _leading(content))
     else:
         index = f"/index/{asked['IndexName']}" if "IndexName" in asked else ""
         yield Call(f"dynamodb:{operation}", _table(asked["TableName"]) + index, _leading(asked))
@@ -292,9 +292,9 @@ def _of_lakeformation(operation: str, asked: Mapping[str, Any]) -> Iterator[Call
     """Yield the actions. A grant also checks the granted permissions, as the guide says of `GrantPermissions`."""
     yield Call(f"lakeformation:{operation}", "*")
     if operation == "GrantPermissions":
-        ((kind, said),) = asked["Resource"].items()
-        found = {"Name": said["Name"]} if kind == "Database" else said
-        yield from _of_glue(f"Get{'Database' if kind == 'Database' else 'Table'}", {**asked, **found})
+        ((kind, content),) = asked["Resource"].items()
+        resource = {"Name": content["Name"]} if kind == "Database" else content
+        yield from _of_glue(f"Get{'Database' if kind == 'Database' else 'Table'}", {**asked, **resource})
 
 
 def _of_sns(operation: str, asked: Mapping[str, Any]) -> Iterator[Call]:

@@ -97,12 +97,12 @@ class Project:
         names = columns or ("id", "name", "price")
         lake = self.folder / "lake"
         if self.kind == "delta":
-            found = by_duckdb(str(lake / namespace / table)).to_pylist()
+            rows = by_duckdb(str(lake / namespace / table)).to_pylist()
         elif self.kind == "hudi":
-            found = by_hudi_rs(lake / namespace / table).to_pylist()
+            rows = by_hudi_rs(lake / namespace / table).to_pylist()
         else:
-            found = outside.by_pyiceberg(lake, namespace, table, names).to_pylist()
-        return [tuple(row[name] for name in names) for row in found]
+            rows = outside.by_pyiceberg(lake, namespace, table, names).to_pylist()
+        return [tuple(row[name] for name in names) for row in rows]
 
     def entries(self) -> list[Any]:
         """Return the entries of the quarantine."""

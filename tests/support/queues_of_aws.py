@@ -47,9 +47,9 @@ class Sqs:
 
     @cached_property
     def client(self) -> Any:
-        found = sqs_client.create_sqs_client(None, None, 0)
-        found.meta.events.register("after-call.sqs", lambda model, **_: self.asked.append(model.name))
-        return found
+        own_client = sqs_client.create_sqs_client(None, None, 0)
+        own_client.meta.events.register("after-call.sqs", lambda model, **_: self.asked.append(model.name))
+        return own_client
 
     @cached_property
     def dead(self) -> str:
@@ -61,9 +61,9 @@ class Sqs:
         """The URL of the queue."""
         arn = self.client.get_queue_attributes(QueueUrl=self.dead, AttributeNames=["QueueArn"])
         redrive = {"deadLetterTargetArn": arn["Attributes"]["QueueArn"], "maxReceiveCount": "5"}
-        found = self._make({"RedrivePolicy": json.dumps(redrive)})
+        own_url = self._make({"RedrivePolicy": json.dumps(redrive)})
         self.asked.clear()
-        return found
+        return own_url
 
     def _make(self, attributes: dict[str, str]) -> str:
         fifo = {"FifoQueue": "true"} if self.is_fifo else {}
@@ -97,8 +97,8 @@ class Sqs:
 
     def texts(self, url: str) -> list[str]:
         """Return the texts of the visible messages of a queue."""
-        found = self.client.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
-        return [message["Body"] for message in found.get("Messages", ())]
+        answer = self.client.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
+        return [message["Body"] for message in answer.get("Messages", ())]
 
     def bell(self) -> QueueUnderTest:
         return QueueUnderTest(open=self.open, ring=self.ring, pass_time=self.pass_time)
@@ -120,14 +120,14 @@ def sqs_clock(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Clock:
 @pytest.fixture
 def sqs(sqs_clock: Clock) -> Iterator[Sqs]:
     """Return a standard queue."""
-    found = Sqs(sqs_clock)
-    yield found
-    found.client.close()
+    queue = Sqs(sqs_clock)
+    yield queue
+    queue.client.close()
 
 
 @pytest.fixture
 def fifo(sqs_clock: Clock) -> Iterator[Sqs]:
     """Return a FIFO queue."""
-    found = Sqs(sqs_clock, is_fifo=True)
-    yield found
-    found.client.close()
+    queue = Sqs(sqs_clock, is_fifo=True)
+    yield queue
+    queue.client.close()

@@ -91,8 +91,8 @@ def stub_registry() -> Iterator[StubRegistry]:
         def do_GET(self) -> None:
             self.reply(*made.answer(self.path, self.headers))
 
-        def reply(self, status: int, told: Any) -> None:
-            body = (told if isinstance(told, str) else json.dumps(told)).encode()
+        def reply(self, status: int, content: Any) -> None:
+            body = (content if isinstance(content, str) else json.dumps(content)).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))

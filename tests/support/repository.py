@@ -37,10 +37,10 @@ def statements(node: ast.AST) -> Iterator[ast.AST]:
 
 def imported(module: Path) -> set[str]:
     """Return the top-level names of all imports of a module, anywhere in it."""
-    found: set[str] = set()
+    names: set[str] = set()
     for node in statements(ast.parse((ROOT / module).read_text("utf-8"))):
         if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
+            names |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.split(".")[0])
-    return found
+            names.add(node.module.split(".")[0])
+    return names

@@ -74,8 +74,8 @@ def _answer(catalog: SqlCatalog, method: str, parts: Sequence[str], asked: dict[
             table = (name, made.name)
             return _told(catalog.create_table(table, made.table_schema, made.location, by, order, made.properties))
         case "POST", "namespaces", name, "tables", table:
-            whole = {**asked, "identifier": {"namespace": [name], "name": table}}
-            commit = CommitTableRequest.model_validate(whole)
+            request = {**asked, "identifier": {"namespace": [name], "name": table}}
+            commit = CommitTableRequest.model_validate(request)
             # PyIceberg cannot assert another ref of a table without a snapshot.
             asserted = tuple(one for one in commit.requirements if getattr(one, "ref", "main") == "main")
             catalog.commit_table(catalog.load_table((name, table)), asserted, commit.updates)

@@ -84,16 +84,16 @@ def cells(random: Random, key: int) -> dict[str, Any]:
 
 def rules(random: Random, count: int) -> tuple[Rule, ...]:
     """Return rules that fit the columns, in sequence. The key `id` stays."""
-    found: list[Rule] = []
-    while len(found) < count:
-        schema = shape(found, SOURCE).schema
+    drawn: list[Rule] = []
+    while len(drawn) < count:
+        schema = shape(drawn, SOURCE).schema
         rule = random.choice(MAKERS)(random, schema)
         try:
-            if shape([*found, rule], SOURCE).schema.find("id") and "id" not in _changed(rule):
-                found.append(rule)
+            if shape([*drawn, rule], SOURCE).schema.find("id") and "id" not in _changed(rule):
+                drawn.append(rule)
         except ConfigError:
             continue
-    return tuple(found)
+    return tuple(drawn)
 
 
 def _changed(rule: Rule) -> set[str]:
@@ -152,8 +152,8 @@ TARGETS = ["string", "int", "bigint", "decimal(5,1)", "boolean", "date", "timest
 
 def quality(random: Random, schema: Schema, count: int) -> tuple[QualityRule, ...]:
     """Return quality rules that fit the columns of a table."""
-    found: list[QualityRule] = []
-    while len(found) < count:
+    drawn: list[QualityRule] = []
+    while len(drawn) < count:
         name, action = random.choice(schema.names), random.choice(list(Action))
         values = tuple(random.sample(VALUES, 2))
         rule: QualityRule = random.choice(
@@ -172,5 +172,5 @@ def quality(random: Random, schema: Schema, count: int) -> tuple[QualityRule, ..
             check([rule], schema, ("id",))
         except ConfigError:
             continue
-        found.append(rule)
-    return tuple(found)
+        drawn.append(rule)
+    return tuple(drawn)

@@ -38,12 +38,12 @@ class Server:
 def find(program: str, *places: str) -> str:
     """Return the path of a program. Without it the test is skipped, or fails in the gate."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", *places])
-    found = shutil.which(program, path=path)
-    if found is None and os.environ.get("LAKEWARD_SERVERS") == "required":
+    own_path = shutil.which(program, path=path)
+    if own_path is None and os.environ.get("LAKEWARD_SERVERS") == "required":
         pytest.fail(f"{program} is not installed: {HOW}")
-    if found is None:
+    if own_path is None:
         pytest.skip(f"{program} is not installed: {HOW}")
-    return found
+    return own_path
 
 
 def free_port() -> int:
@@ -63,11 +63,11 @@ def as_user(name: str, folder: Path, command: Sequence[str]) -> list[str]:
 @contextmanager
 def running(command: Sequence[str], log: Path, answers: Callable[[], bool]) -> Iterator[None]:
     """Run a server while the context lasts."""
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         process = subprocess.Popen(
             command,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             stdin=subprocess.DEVNULL,
             cwd="/",
             start_new_session=in_own_sessions,

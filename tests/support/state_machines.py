@@ -76,8 +76,8 @@ class StepFunctions:
 
     def executions(self, machine: str) -> dict[str, str]:
         """Return the states of the executions of a machine, by their names."""
-        found = self.client("stepfunctions").list_executions(stateMachineArn=machine)["executions"]
-        return {one["name"]: one["status"] for one in found}
+        own_executions = self.client("stepfunctions").list_executions(stateMachineArn=machine)["executions"]
+        return {one["name"]: one["status"] for one in own_executions}
 
     def entered(self, execution: str) -> list[tuple[str, Any]]:
         """Return the states that an execution entered, in order, each with its input."""
@@ -121,10 +121,10 @@ parsed = cache(AmazonStateLanguageParser.parse)
 def wait_until(has_come: Callable[[], Any], patience: float = PATIENCE) -> Any:
     """Wait until a function returns a true value, and return it."""
     until = time.monotonic() + patience
-    while not (found := has_come()):
+    while not (result := has_come()):
         assert time.monotonic() < until, "it does not come"
         time.sleep(0.02)  # an execution whose states take no time works while it is waited for
-    return found
+    return result
 
 
 @pytest.fixture
@@ -138,29 +138,29 @@ def step_functions(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Itera
     monkeypatch.setitem(default_user_config, "stepfunctions", {"execute_state_machine": True})
     monkeypatch.setitem(default_user_config, "lambda", {"use_docker": False})
     monkeypatch.setattr(emr_serverless, "JOB_STATUS", "RUNNING")  # else a job has ended when it begins
-    found = StepFunctions(f"shop-{next(NUMBERS)}")
-    _play_functions(found, monkeypatch)
+    service = StepFunctions(f"shop-{next(NUMBERS)}")
+    _play_functions(service, monkeypatch)
     _answer_as_aws(monkeypatch)
     _let_stop(monkeypatch)
     monkeypatch.setattr(AmazonStateLanguageParser, "parse", staticmethod(parsed))
-    monkeypatch.setenv(PIPELINE, found.pipeline)
-    monkeypatch.setenv(LEASES, f"{found.pipeline}-leases")
-    found.client("dynamodb").create_table(
-        TableName=f"{found.pipeline}-leases",
+    monkeypatch.setenv(PIPELINE, service.pipeline)
+    monkeypatch.setenv(LEASES, f"{service.pipeline}-leases")
+    service.client("dynamodb").create_table(
+        TableName=f"{service.pipeline}-leases",
         BillingMode="PAY_PER_REQUEST",
         AttributeDefinitions=[{"AttributeName": "lease", "AttributeType": "S"}],
         KeySchema=[{"AttributeName": "lease", "KeyType": "HASH"}],
     )
-    yield found
-    found.stop()
+    yield service
+    service.stop()
 
 
-def _play_functions(found: StepFunctions, monkeypatch: pytest.MonkeyPatch) -> None:
+def _play_functions(service: StepFunctions, monkeypatch: pytest.MonkeyPatch) -> None:
     def invoke(
         self: object, function_name: str, qualifier: object, body: Any, headers: object, response_headers: Any
     ) -> bytes:
         try:
-            return found.invoke(function_name.rpartition(":")[2], body or "{}").encode()
+            return service.invoke(function_name.rpartition(":")[2], body or "{}").encode()
         except Exception as error:  # noqa: BLE001  # as Lambda does
             response_headers["x-amz-function-error"] = "Unhandled"
             return json.dumps({"errorType": type(error).__name__, "errorMessage": str(error)}).encode()

@@ -34,7 +34,7 @@ class Clock:
 def in_memory(kind: type[MemoryLease] = MemoryLease) -> LeaseUnderTest:
     clock = Clock()
     lease = kind(clock)
-    return LeaseUnderTest(open=lambda: lease, now=clock, pass_time=lambda part: clock.turn(part * lease.lasts))
+    return LeaseUnderTest(open=lambda: lease, now=clock, pass_time=lambda part: clock.turn(part * lease.duration))
 
 
 NUMBERS = count(1)
@@ -51,14 +51,14 @@ class DynamoDb:
 
     clock: Clock = field(default_factory=Clock)
     table: str = field(default_factory=lambda: f"leases-{next(NUMBERS)}")
-    lasts: int = 60_000_000
+    duration: int = 60_000_000
     asked: list[str] = field(default_factory=list)
 
     @cached_property
     def client(self) -> Any:
-        found = dynamodb_client.create_dynamodb_client()
-        found.meta.events.register("after-call.dynamodb", self._date)
-        return found
+        own_client = dynamodb_client.create_dynamodb_client()
+        own_client.meta.events.register("after-call.dynamodb", self._date)
+        return own_client
 
     def _date(self, parsed: Any, model: Any, **_: Any) -> None:
         self.asked.append(model.name)
@@ -71,11 +71,11 @@ class DynamoDb:
 
     def lease(self, now: Callable[[], int] | None = None) -> DynamoDbLease:
         """Open the leases as another machine would, by its own clock."""
-        return DynamoDbLease(self.client, self.table, self.lasts, now or self.clock)
+        return DynamoDbLease(self.client, self.table, self.duration, now or self.clock)
 
     def pass_time(self, part: float) -> None:
         """Let a part of a grant pass, and of the allowance for clocks that differ."""
-        self.clock.turn(part * (self.lasts + 2 * MAX_CLOCK_ERROR))
+        self.clock.turn(part * (self.duration + 2 * MAX_CLOCK_ERROR))
 
     def tenancy(self) -> LeaseUnderTest:
         return LeaseUnderTest(open=self.lease, now=self.clock, pass_time=self.pass_time)
@@ -89,7 +89,7 @@ def dynamodb(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[Dy
     for name, value in {**ENVIRONMENT, **of_dynamodb}.items():  # moto finds the service behind a key without blanks
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(dynamodb_client, "_TIMEOUT", 60)  # the machine may be slow
-    found = DynamoDb()
-    found.make()
-    yield found
-    found.client.close()
+    tenancy = DynamoDb()
+    tenancy.make()
+    yield tenancy
+    tenancy.client.close()

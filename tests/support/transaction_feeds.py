@@ -94,11 +94,11 @@ def items_of(path: Path, order: int, telling: Telling = table_of) -> Iterator[tu
 
 def read_feed(written: SharedFeed, telling: Telling = table_of) -> Content:
     """Return the rows of each table in each file, by the order of its name."""
-    found: dict[int, dict[TableName, list[ChangeEvent]]] = {}
+    events: dict[int, dict[TableName, list[ChangeEvent]]] = {}
     for path in written.files:
         name = read_transactions(path.relative_to(written.landing / CDC_PATH).as_posix())
         assert name is not None
-        own = found.setdefault(name.order, {})
+        own = events.setdefault(name.order, {})
         for table, event in items_of(path, name.order, telling):
             own.setdefault(table, []).append(event)
-    return found
+    return events

@@ -44,10 +44,10 @@ def refuse_other_scheme(path: str, key: str) -> None:
         )
 
 
-def normal(url: str) -> str:
+def normal_url(url: str) -> str:
     """Return a URL in normal form; raises ConfigError for a URL that S3 and Hadoop would read differently.
 
-    >>> normal("s3a://shop/landing//")
+    >>> normal_url("s3a://shop/landing//")
     's3://shop/landing'
     """
     match = _URL.fullmatch(url)
@@ -66,10 +66,10 @@ def _is_plain(part: str) -> bool:
     return part not in ("", ".", "..") and part.isprintable() and not set(part) & set("\\?#*[]{}")
 
 
-def split(url: str) -> tuple[str, str]:
+def bucket_and_key(url: str) -> tuple[str, str]:
     """Return the bucket and the key of a URL.
 
-    >>> split("s3://shop/landing/a.csv")
+    >>> bucket_and_key("s3://shop/landing/a.csv")
     ('shop', 'landing/a.csv')
     """
     bucket, _, key = url.removeprefix("s3://").partition("/")
@@ -125,7 +125,7 @@ class Access:
         """
         from lakeward.adapters.aws.s3.error_messages import explain_s3_errors  # noqa: PLC0415  # it imports boto3
 
-        bucket, key = split(url)
+        bucket, key = bucket_and_key(url)
         with explain_s3_errors(url):
             self.client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
 

@@ -14,7 +14,7 @@ from lakeward.adapters.aws.error_messages import (
     explain_client_errors,
     invalid_credentials,
 )
-from lakeward.adapters.aws.s3.transient_errors import later
+from lakeward.adapters.aws.s3.transient_errors import transient_error
 from lakeward.core.errors import ConfigError, LakewardError, SourceError
 
 _PAGE: Final = "docs/reference/s3.md"
@@ -47,14 +47,14 @@ def explain_s3_errors(what: str) -> AbstractContextManager[None]:
     storage, StoreUnreachable for transient errors, ConfigError for a wrong bucket, region, credentials or
     permission, else SourceError.
     """
-    return explain_client_errors(what, _PAGE, _response_error, later)
+    return explain_client_errors(what, _PAGE, _response_error, transient_error)
 
 
 def _response_error(what: str, error: ClientError) -> LakewardError | OSError:
     code, text, status = ErrorResponse.of(error)
     found = f"S3 says {text}"
     if code in _TRANSIENT_CODES or status >= 500:
-        return later(what, found)
+        return transient_error(what, found)
     if code == "NoSuchBucket":
         bucket = what.removeprefix("s3://").partition("/")[0]
         return ConfigError(

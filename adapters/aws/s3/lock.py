@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from lakeward.adapters.aws.s3.access import split
+from lakeward.adapters.aws.s3.access import bucket_and_key
 from lakeward.adapters.aws.s3.error_messages import explain_s3_errors
 from lakeward.core.errors import LakewardError
 
@@ -122,7 +122,7 @@ class ObjectLock:
                     return
 
     def _read(self) -> _LockState:
-        bucket, key = split(self.url)
+        bucket, key = bucket_and_key(self.url)
         try:
             with explain_s3_errors(self.url):
                 response = self.client.get_object(Bucket=bucket, Key=key)
@@ -146,7 +146,7 @@ class ObjectLock:
 
     def _put(self, body: bytes) -> str | None:
         """Write the object if it is unchanged; return the new ETag, or None if it has changed."""
-        bucket, key = split(self.url)
+        bucket, key = bucket_and_key(self.url)
         condition = {"IfMatch": self._state.etag} if self._state.etag else {"IfNoneMatch": "*"}
         with explain_s3_errors(self.url):
             try:

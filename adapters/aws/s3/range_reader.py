@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final, cast
 
 from botocore.exceptions import ClientError
 
-from lakeward.adapters.aws.s3.access import split
+from lakeward.adapters.aws.s3.access import bucket_and_key
 from lakeward.adapters.aws.s3.error_messages import explain_s3_errors
 
 _BUFFER: Final = 64 * 1024
@@ -57,14 +57,14 @@ class _ObjectReader(io.RawIOBase):
 
     def _end(self) -> int:
         if self._size is None:
-            bucket, key = split(self.url)
+            bucket, key = bucket_and_key(self.url)
             with explain_s3_errors(self.url):
                 response = self.client.head_object(Bucket=bucket, Key=key)
             self._size, self._etag = int(response["ContentLength"]), response["ETag"]
         return self._size
 
     def _get(self, first: int, last: int) -> bytes:
-        bucket, key = split(self.url)
+        bucket, key = bucket_and_key(self.url)
         condition = {} if self._etag is None else {"IfMatch": self._etag}
         with explain_s3_errors(self.url):
             try:

@@ -8,7 +8,7 @@ from typing import Final
 from lakeward.adapters.aws.service_clients import retry_advice
 from lakeward.core.errors import StoreUnreachable
 
-JAVA: Final = frozenset(
+JAVA_EXCEPTIONS: Final = frozenset(
     (
         "java.net.ConnectException",
         "java.net.NoRouteToHostException",
@@ -38,6 +38,6 @@ def is_of_object_store(error: BaseException) -> bool:
     return "Generic S3 error" in str(error) and _OBJECT_STORE.search(str(error)) is not None
 
 
-def later(what: str, found: str) -> StoreUnreachable:
+def transient_error(what: str, found: str) -> StoreUnreachable:
     """Return the error for a transient failure of a request for `what`; `found` is the text of the failure."""
     return StoreUnreachable(f"{what}: S3 does not answer", found=found, todo=retry_advice("AWS_ENDPOINT_URL_S3"))

@@ -6,21 +6,11 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from lakeward.adapters.formats.shared.options.namespace import Namespace
+from lakeward.adapters.formats.shared.options.path_options import PathOptions
 
 
-class DeltaOptions(BaseModel):
+class DeltaOptions(PathOptions):
     """Delta Lake tables by path: `<warehouse>/<namespace>/<table>`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    warehouse: str = Field(
-        description="Where the tables lie: a path, relative to the settings file where it is not absolute, or "
-        "`s3://bucket/prefix`; see docs/reference/s3.md."
-    )
-    namespace: Namespace = Field(
-        "{schema}", description="The folder of a table; {schema} stands for its schema at the source."
-    )
 
 
 class TableOptions(BaseModel):

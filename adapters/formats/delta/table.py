@@ -27,11 +27,9 @@ from lakeward.adapters.formats.delta.writes.change import Change
 from lakeward.adapters.formats.delta.writes.data_files import DataFiles
 from lakeward.adapters.formats.delta.writes.schema_evolution import name_after, properties_for
 from lakeward.adapters.formats.delta.writes.staged_files import DeltaFiles
-from lakeward.adapters.formats.delta_rs.change_log_versions import DeltaChangeLogVersions
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.delta_rs.side_table import DeltaSideTable
+from lakeward.adapters.formats.delta_rs.side_table_factory import open_side_tables
 from lakeward.adapters.formats.shared.operations.commit_failures import another_writer, discarding_on_failure
-from lakeward.adapters.formats.shared.operations.rollback import RestorableSideTables
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.resolver import Resolve, resolve_plan
 from lakeward.adapters.formats.shared.rows.new_rows import remaining_rows, rows_to_write, stored_rows
@@ -39,7 +37,6 @@ from lakeward.adapters.formats.shared.rows.partition_values import Partitions
 from lakeward.adapters.formats.shared.rows.system_columns import check_names
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.keys import identity_columns
-from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
 from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql.names import quoted
@@ -70,11 +67,8 @@ class DeltaTable:
         self.spark = spark
         self.run_ids = run_ids
         self.path = places.of(dimension.name)
-        open_side_table = partial(DeltaSideTable, places, dimension.name, spark)
-        change_log_versions = DeltaChangeLogVersions(
-            open_side_table(CHANGES, {}, tuple), partial(oldest_batch, places, dimension.name)
-        )
-        self.side_tables = RestorableSideTables(dimension, open_side_table, spark, change_log_versions, small_batch)
+        oldest = partial(oldest_batch, places, dimension.name)
+        self.side_tables = open_side_tables(places, dimension, spark, small_batch, oldest)
 
     @property
     def dimension(self) -> Dimension:

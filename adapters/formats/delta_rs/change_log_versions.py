@@ -41,7 +41,7 @@ class DeltaChangeLogVersions:
         table = self.change_log.load()
         return () if table is None else noted_versions(table)
 
-    def whole(self) -> Collection[int]:
+    def complete_batches(self) -> Collection[int]:
         """Return the batches whose version the log still has, with every file."""
         table = self.change_log.load()
         if table is None:

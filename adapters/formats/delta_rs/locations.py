@@ -13,10 +13,18 @@ from typing import Final
 from deltalake import DeltaTable, Schema
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from lakeward.adapters.aws.s3.access import JARS, Access, find_access, is_url, normal, refuse_other_scheme, split
+from lakeward.adapters.aws.s3.access import (
+    JARS,
+    Access,
+    bucket_and_key,
+    find_access,
+    is_url,
+    normal_url,
+    refuse_other_scheme,
+)
 from lakeward.adapters.formats.shared.storage.folder import DiskFolder, Folder
 from lakeward.adapters.formats.shared.storage.table_folders import identifier, slug, warehouse
-from lakeward.adapters.spark.session.errors import said, unreachable
+from lakeward.adapters.spark.session.errors import short_message, unreachable
 from lakeward.adapters.spark.session.s3a import s3a_settings
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, TableError
@@ -36,7 +44,7 @@ class Places:
     def __post_init__(self) -> None:
         refuse_other_scheme(self.warehouse, "warehouse")
         if is_url(self.warehouse):
-            _refuse_odd(normal(self.warehouse))
+            _refuse_odd(normal_url(self.warehouse))
         else:
             warehouse(self._on_disk)
 
@@ -56,7 +64,7 @@ class Places:
             return DiskFolder(self._on_disk)
         from lakeward.adapters.formats.shared.storage.bucket import BucketFolder  # noqa: PLC0415  # boto3 is for who has a bucket
 
-        return BucketFolder(normal(self.warehouse), self.access)
+        return BucketFolder(normal_url(self.warehouse), self.access)
 
     @property
     def jars(self) -> tuple[str, ...]:
@@ -71,7 +79,9 @@ class Places:
     @cached_property
     def options(self) -> Mapping[str, str] | None:
         """The options of delta-rs to access it."""
-        return None if self.access is None else self.access.object_store_options(split(str(self.folder))[0])
+        return (
+            None if self.access is None else self.access.object_store_options(bucket_and_key(str(self.folder))[0])
+        )
 
     def name(self, table: TableName, suffix: str = "") -> tuple[str, str]:
         """Return namespace and name of a table, or of its side table with a suffix."""
@@ -110,7 +120,7 @@ class Places:
                 raise unreachable_error from error
             raise TableError(
                 f"{table}: the table {self.of(table, suffix)} cannot be read",
-                found=said(error),
+                found=short_message(error),
                 todo="Nothing was applied. Mend that, and run again.",
             ) from error
 

@@ -37,7 +37,7 @@ from lakeward.adapters.formats.shared.side_tables.side_table import (
     with_schema,
 )
 from lakeward.adapters.formats.shared.storage.folder import Folder
-from lakeward.adapters.spark.schema_changes.schema_alignment import called_now
+from lakeward.adapters.spark.schema_changes.schema_alignment import rename_columns
 from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import TableName
@@ -215,7 +215,7 @@ class DeltaSideTable(SideTable):
         if table is None:
             return None
         rows = spark_frames.frame_of(self.spark(), self.folder, table, columns_in(table.schema(), str(self.table)))
-        return called_now(rows.where(condition), {**self.renames, **self.pending})
+        return rename_columns(rows.where(condition), {**self.renames, **self.pending})
 
     def _prepare_table(
         self, columns: Mapping[str, Type], partition_by: str | None, since: int | None
@@ -281,13 +281,13 @@ class DeltaSideTable(SideTable):
                 )
             else:
                 all_frames = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
-                added = spark_frames.write_files(self.folder, table, self._whole(table, all_frames))
+                added = spark_frames.write_files(self.folder, table, self._combine(table, all_frames))
                 by = table.metadata().partition_columns
                 schema = table.schema()
                 table.create_write_transaction(list(added), "append", schema, by, commit_properties=_AT_ONCE)
         return version + 1  # commits are not retried, so another one in its place would have raised an error
 
-    def _whole(self, table: deltalake.DeltaTable, frames: Sequence[DataFrame]) -> DataFrame:
+    def _combine(self, table: deltalake.DeltaTable, frames: Sequence[DataFrame]) -> DataFrame:
         return combine_frames(columns_in(table.schema(), str(self.table)), frames)
 
     def forget(self, condition: str) -> int | None:
@@ -324,7 +324,7 @@ class DeltaSideTable(SideTable):
         todo = "The change log is as the other process left it: the next run goes on from there."
         refuse_others(self.table, self.name, table.version(), since, todo)
         with committing(str(self.table)):
-            added = spark_frames.write_files(self.folder, table, self._whole(table, frames))
+            added = spark_frames.write_files(self.folder, table, self._combine(table, frames))
             [by] = table.metadata().partition_columns
             query = f"SELECT DISTINCT {in_datafusion(by)} AS value FROM beside WHERE {_exact(condition)}"
             partitions = pa.table(QueryBuilder().register("beside", table).execute(query).read_all())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from lakeward.adapters.formats.delta_rs.description import description_of as description_of_delta
@@ -49,13 +48,10 @@ class HudiLake:
     def schema_changes(self, dimension: Dimension) -> Sequence[RecordedChange]:
         """Return how the columns of a table changed, from its change log."""
         check_spark()
-        from lakeward.adapters.formats.delta_rs.side_table import DeltaSideTable  # noqa: PLC0415  # it imports Spark
-        from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable  # noqa: PLC0415  # it imports Spark
+        from lakeward.adapters.formats.delta_rs.side_table_factory import read_schema_changes  # noqa: PLC0415  # it imports Spark
 
-        open_side_table = partial(DeltaSideTable, self.places, dimension.name, self.runtime.spark)
-        return ChangeLogTable(dimension, open_side_table).batches.schema_changes(
-            self.table_state(dimension).progress.batch
-        )
+        batch = self.table_state(dimension).progress.batch
+        return read_schema_changes(self.places, dimension, self.runtime.spark, batch)
 
     def key_state(self, dimension: Dimension, key: Key) -> KeyState:
         """Return what the table, its change log and its quarantine know of a key."""

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from lakeward.adapters.formats.shared.options.namespace import Namespace
+from lakeward.adapters.formats.shared.options.path_options import PathOptions
 
 LASTING: Final = ("partition_by", "write_mode", "buckets")
 """The options that decide where and how rows are stored; they never change."""
@@ -27,18 +27,8 @@ _MERGING: Final = frozenset(
 """Properties with such names that decide which row counts."""
 
 
-class HudiOptions(BaseModel):
+class HudiOptions(PathOptions):
     """Apache Hudi tables by path: `<warehouse>/<namespace>/<table>`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    warehouse: str = Field(
-        description="Where the tables lie: a path, relative to the settings file where it is not absolute, or "
-        "`s3://bucket/prefix`; see docs/reference/s3.md."
-    )
-    namespace: Namespace = Field(
-        "{schema}", description="The folder of a table; {schema} stands for its schema at the source."
-    )
 
 
 class TableOptions(BaseModel):

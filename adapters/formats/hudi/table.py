@@ -16,10 +16,9 @@ from deltalake.exceptions import DeltaError
 from filelock import Timeout
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.formats.delta_rs.change_log_versions import DeltaChangeLogVersions
 from lakeward.adapters.formats.delta_rs.commit_failures import lost_race
 from lakeward.adapters.formats.delta_rs.locations import Places
-from lakeward.adapters.formats.delta_rs.side_table import DeltaSideTable
+from lakeward.adapters.formats.delta_rs.side_table_factory import open_side_tables
 from lakeward.adapters.formats.hudi.checks import check_change, check_place, check_record_key, check_table
 from lakeward.adapters.formats.hudi.java import Jvm
 from lakeward.adapters.formats.hudi.metadata.clock import MACHINE, Clock, wait_until_past
@@ -41,14 +40,12 @@ from lakeward.adapters.formats.shared.operations.commit_failures import (
     discarding_on_failure,
     translating_commit_failures,
 )
-from lakeward.adapters.formats.shared.operations.rollback import RestorableSideTables
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.resolver import Resolve, resolve_plan
 from lakeward.adapters.formats.shared.rows.new_rows import remaining_rows, rows_to_write
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.keys import identity_columns
-from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES
 from lakeward.adapters.formats.shared.storage.folder import PATIENCE, DiskFolder, lock_timeout
 from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
 from lakeward.adapters.spark.merge.resolution import FILE, POS
@@ -86,11 +83,8 @@ class HudiTable:
         self.run_ids = run_ids
         self.folder = places.at(dimension.name)
         self.path = str(self.folder)
-        open_side_table = partial(DeltaSideTable, places, dimension.name, spark)
-        change_log_versions = DeltaChangeLogVersions(
-            open_side_table(CHANGES, {}, tuple), partial(oldest_batch, places, dimension.name)
-        )
-        self.side_tables = RestorableSideTables(dimension, open_side_table, spark, change_log_versions, small_batch)
+        oldest = partial(oldest_batch, places, dimension.name)
+        self.side_tables = open_side_tables(places, dimension, spark, small_batch, oldest)
 
     @property
     def dimension(self) -> Dimension:
@@ -239,8 +233,8 @@ class HudiTable:
         newest, last_commit = self.timeline.newest(), self.timeline.newest_with_progress()
         batch = 0 if last_commit is None else last_commit[1].batch
         if newest != instant_read or batch != plan.batch - 1:
-            found = None if newest is None else f"its newest instant is {newest.requested}, at batch {batch}"
-            raise another_writer(str(self.dimension.name), found)
+            cause = None if newest is None else f"its newest instant is {newest.requested}, at batch {batch}"
+            raise another_writer(str(self.dimension.name), cause)
 
     def _records(
         self, plan: MergePlan, detail: MergeDetail, rows: DataFrame, snapshot_read: HudiSnapshot | None

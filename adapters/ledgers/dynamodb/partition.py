@@ -106,9 +106,9 @@ class Partition:
         Return False, with nothing written, otherwise.
         """
         condition = absent_condition("item") if expected is None else equality_condition(expected)
-        whole = {**self._key(item), **attributes}
+        replacement = {**self._key(item), **attributes}
         response = self._request(
-            "put_item", "ConditionalCheckFailedException", TableName=self.table, Item=whole, **condition
+            "put_item", "ConditionalCheckFailedException", TableName=self.table, Item=replacement, **condition
         )
         return "Error" not in response
 

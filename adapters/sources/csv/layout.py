@@ -113,7 +113,7 @@ class ExpectedLayout:
         return tuple(orders)
 
     @cached_property
-    def known(self) -> Mapping[str, str]:
+    def columns_by_header(self) -> Mapping[str, str]:
         """The columns of the table by the names that a header may use, in lower case; old names are among them."""
         now = {column.lower(): column for column in self.dimension.schema.names}
         renames = self.dimension.policies.renames
@@ -128,7 +128,7 @@ class ExpectedLayout:
 
     def column(self, name: str) -> str | None:
         """Return the column or placeholder that a name in a header means, in any case; None if it means none."""
-        return self.added.get(name.lower()) or self.known.get(name.lower()) or self.before(name)
+        return self.added.get(name.lower()) or self.columns_by_header.get(name.lower()) or self.before(name)
 
     def before(self, name: str) -> str | None:
         """Return the placeholder of a name with the prefix of values before a change; None for any other name.
@@ -139,7 +139,7 @@ class ExpectedLayout:
         prefix = (self.before_prefix or "").lower()
         if not prefix or not name.lower().startswith(prefix):
             return None
-        column = self.known.get(name.lower().removeprefix(prefix))
+        column = self.columns_by_header.get(name.lower().removeprefix(prefix))
         if column is None:
             return None
         return (BEFORE if column in self.dimension.before_columns else IGNORED) + column

@@ -2,49 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import PurePosixPath
-
-from pyspark.sql import functions as F
+from collections.abc import Sequence
 
 from lakeward.adapters.sources.csv.repeated_header import refuse_moved_columns
 from lakeward.adapters.sources.dms.file_columns import File
 from lakeward.adapters.sources.dms.transactions.splitter import refuse_shifted_columns
-from lakeward.adapters.sources.landing.folder import Folder
-from lakeward.adapters.sources.rows.read_errors import unreadable_file
+from lakeward.adapters.sources.rows.read_errors import torn_file
 from lakeward.adapters.spark.frames.event_frame import AHEAD, SKIPPED, Group, by_object
 from lakeward.adapters.spark.frames.frame_survey import survey
 from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
 from lakeward.adapters.spark.frames.source_rows import MALFORMED, TORN
-from lakeward.adapters.spark.session.errors import FAILURES, full_text, unreachable
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import column
 from lakeward.core.dimension import Dimension
-from lakeward.core.errors import SchemaConflict, SourceError
+from lakeward.core.errors import SchemaConflict
 
 
 def survey_frame(frame: Frame, dimension: Dimension) -> Sequence[Group]:
     """Return the groups of a frame's rows, counted by object and by what is wrong with them."""
     return survey(frame, dimension, TORN, MALFORMED, AHEAD)
-
-
-@contextmanager
-def explain_read_errors(dimension: Dimension, files: Sequence[File], folder: Folder) -> Iterator[None]:
-    """Raise SourceError, with the name of the file, where Spark fails to read one of these files.
-
-    Raises StoreUnreachable where the store does not answer.
-    """
-    try:
-        yield
-    except FAILURES as error:
-        if (unreachable_error := unreachable(str(dimension.name), error)) is not None:
-            raise unreachable_error from error
-        text = full_text(error)
-        file_names = [file.object.name for file in files]
-        by_path = [name for name in file_names if folder.path(dimension.source, name) in text]
-        suspects = by_path or [name for name in file_names if PurePosixPath(name).name in text]
-        raise unreadable_file(str(dimension.name), suspects[0] if suspects else None, error) from error
 
 
 def refuse_damage(
@@ -60,14 +36,8 @@ def refuse_damage(
     for file in files:
         own_groups = by_order.get(file.object.order, [])
         if any(TORN in group.flags for group in own_groups):
-            of_file = (column(names.OBJECT) == file.object.order) & column(TORN)
-            line = in_spark(frame).where(of_file).agg(F.min(column(names.ROW))).collect()[0][0]
-            raise SourceError(
-                f"{dimension.name}: {file.object.name} ends within a quoted field",
-                found=f"the quote is open in the row that begins on line {line}",
-                todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole "
-                'one, or set `quote = ""` under [source] where the endpoint has Rfc4180=false.',
-            )
+            remedy = ', or set `quote = ""` under [source] where the endpoint has Rfc4180=false'
+            raise torn_file(dimension.name, frame, file.object.order, file.object.name, remedy)
         rows = [group for group in own_groups if group.reason != SKIPPED]
         if rows and file.layout is not None and all(MALFORMED in group.flags for group in rows):
             raise _column_count_error(dimension, file, frame)

@@ -135,10 +135,10 @@ def _read_shared_heads(landing: Folder, names: Sequence[str]) -> Mapping[str, st
 
 
 def _propose_transaction_tables(
-    heads: Iterable[str | SourceError], delimiter: str, known: Collection[TableName]
+    heads: Iterable[str | SourceError], delimiter: str, landed: Collection[TableName]
 ) -> list[ProposedTable]:
     """Return the tables with rows in transaction files and without a folder of their own."""
-    rows_of_table, match_table = defaultdict[TableName, list[Row]](list), {str(table).lower() for table in known}
+    rows_of_table, match_table = defaultdict[TableName, list[Row]](list), {str(table).lower() for table in landed}
     for row in (row for head in heads if isinstance(head, str) for row in rows_of(head, Dialect(delimiter))):
         operation, table, schema = row[:3] if len(row) > _LEAD_WIDTH else (None, None, None)
         if operation in _OPERATIONS and isinstance(table, str) and isinstance(schema, str):

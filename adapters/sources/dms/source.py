@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from typing import Final
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.sources.csv.earlier_headers import names_in_headers, order_in_headers
 from lakeward.adapters.sources.csv.layout import OPERATIONS, ExpectedLayout, find_layout
 from lakeward.adapters.sources.csv.parser import fields_in
-from lakeward.adapters.sources.dms.damage import explain_read_errors, refuse_damage, survey_frame
+from lakeward.adapters.sources.dms.damage import refuse_damage, survey_frame
 from lakeward.adapters.sources.dms.file_columns import (
     File,
     different_columns_error,
@@ -43,6 +44,7 @@ from lakeward.adapters.sources.rows.frame_cache import FrameCache
 from lakeward.adapters.sources.rows.local_files import SmallFile, read_files, read_frame
 from lakeward.adapters.sources.rows.parquet_footers import OF_DMS, read_footer, refuse_unknown
 from lakeward.adapters.sources.rows.parquet_frames import read_parquet
+from lakeward.adapters.sources.rows.read_errors import explain_read_errors
 from lakeward.adapters.sources.rows.read_spec import NumberedFile, Reading, file_frame
 from lakeward.adapters.sources.rows.repair import csv_cells, is_parquet, json_cells, replayed_events
 from lakeward.adapters.spark.frames.event_frame import (
@@ -136,7 +138,7 @@ class DmsSource:
         return select_files(self.folder, dimension, object_history, limits, self._check_objects)
 
     def _check_objects(
-        self, table: TableName, listed: Sequence[SourceObject], past: ObjectHistory
+        self, table: TableName, listed: Sequence[SourceObject], history: ObjectHistory
     ) -> Sequence[SourceObject]:
         """Refuse files of another format, and leave out transaction files without rows of the table."""
         shared = [] if self.shared is None else [i for i in listed if self._name(table, i.name).is_shared]
@@ -145,8 +147,8 @@ class DmsSource:
             refuse_other_format(table, item.name, self.options)
         if self.shared is None:
             return own
-        has_more = any(item.name not in past.applied for item in own)
-        return [*own, *self.shared.select_for_table(table, shared, past, has_more=has_more)]
+        has_more = any(item.name not in history.applied for item in own)
+        return [*own, *self.shared.select_for_table(table, shared, history, has_more=has_more)]
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Return the names of applied files that are no longer in the landing folder."""
@@ -192,7 +194,7 @@ class DmsSource:
         frame, close = direct_load or self.frame_cache.cache(rows, dimension, objects)
         try:
             flagged = _with_log_column(with_ahead(frame, limit), dimension.sequences)
-            with explain_read_errors(dimension, files, self.folder):
+            with self._explain_read_errors(dimension, files):
                 groups = survey_frame(flagged, dimension)
             if dimension.source not in self.tables_with_torn_rows and any(TORN in group.flags for group in groups):
                 self.tables_with_torn_rows.add(dimension.source)
@@ -246,15 +248,21 @@ class DmsSource:
         """
         if selection.load_writer is None or not all(file.name.is_load for file in files):
             return None
-        with explain_read_errors(dimension, files, self.folder):
+        with self._explain_read_errors(dimension, files):
             written: tuple[Frame, Callable[[], None]] | None = selection.load_writer(
                 dimension.schema, with_ahead(rows, limit)
             )
         return written
 
+    def _explain_read_errors(self, dimension: Dimension, files: Sequence[File]) -> AbstractContextManager[None]:
+        file_names = [file.object.name for file in files]
+        return explain_read_errors(dimension.name, file_names, partial(self.folder.path, dimension.source))
+
     def _etag(self, table: TableName, file: File) -> str | None:
-        known = self.shared.etag(file.object.name) if self.shared is not None and file.name.is_shared else None
-        return file.object.etag or known or self.folder.etag(table, file.object.name)
+        staged_etag = (
+            self.shared.etag(file.object.name) if self.shared is not None and file.name.is_shared else None
+        )
+        return file.object.etag or staged_etag or self.folder.etag(table, file.object.name)
 
     def _read_or_nothing(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         if selection.objects:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from pathlib import PurePosixPath
 from typing import Final
 
 import pyarrow.compute as pc
@@ -20,12 +19,11 @@ from lakeward.adapters.sources.files.json_lines.other_tables import HAS_OTHER, o
 from lakeward.adapters.sources.files.named_fields import FIELD_FLAGS
 from lakeward.adapters.sources.files.paths.path_columns import column_in_file_and_path
 from lakeward.adapters.sources.messages.decoded import MESSAGE_FLAGS
-from lakeward.adapters.sources.rows.read_errors import unreadable_file
+from lakeward.adapters.sources.rows.read_errors import explain_read_errors, torn_file
 from lakeward.adapters.spark.frames.event_frame import AHEAD, INITIAL, NO_PLACE, SKIPPED, Group, by_object
 from lakeward.adapters.spark.frames.frame_survey import survey
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame, in_spark
 from lakeward.adapters.spark.frames.source_rows import MALFORMED, TORN
-from lakeward.adapters.spark.session.errors import FAILURES, full_text, unreachable
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import column
 from lakeward.core.dimension import Dimension
@@ -44,16 +42,10 @@ _MOST_NAMES: Final = 100
 
 def survey_frame(frame: Frame, dimension: Dimension, files: Sequence[File]) -> Sequence[Group]:
     """Return the survey of a frame; raises SourceError with the name of the file for one that Spark cannot read."""
-    try:
+    with explain_read_errors(dimension.name, [file.item.name for file in files]):
         every = (NO_PLACE, NO_TIME, *MESSAGE_FLAGS, INITIAL, *FIELD_FLAGS)
         flags = [name for name in every if name in frame.columns]
         return survey(frame, dimension, TORN, MALFORMED, AHEAD, ODD, HAS_OTHER, *flags)
-    except FAILURES as error:
-        if (unreachable_error := unreachable(str(dimension.name), error)) is not None:
-            raise unreachable_error from error
-        text = full_text(error)
-        named = [file.item.name for file in files if PurePosixPath(file.item.name).name in text]
-        raise unreadable_file(str(dimension.name), named[0] if named else None, error) from error
 
 
 def refuse_damage(
@@ -80,7 +72,7 @@ def refuse_damage(
         groups = by_order.get(file.item.order, [])
         rows = [group for group in groups if group.reason != SKIPPED]
         if any(TORN in group.flags for group in groups):
-            raise _torn_file(dimension, _of_file(frame, file), file)
+            raise torn_file(dimension.name, frame, file.item.order, file.item.name)
         if any(ODD in group.flags for group in rows):
             _refuse_undeclared(dimension, frame, file, path_columns)
         if has_own_folder and has_only_other_tables(groups):
@@ -92,15 +84,6 @@ def refuse_damage(
 
 def _of_file(frame: Frame, file: File) -> DataFrame:
     return in_spark(frame).where(column(names.OBJECT) == file.item.order)
-
-
-def _torn_file(dimension: Dimension, of_file: DataFrame, file: File) -> SourceError:
-    line = of_file.where(column(TORN)).agg(F.min(column(names.ROW))).collect()[0][0]
-    return SourceError(
-        f"{dimension.name}: {file.item.name} ends within a quoted field",
-        found=f"the quote is open in the row that begins on line {line}",
-        todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole one.",
-    )
 
 
 def has_only_other_tables(groups: Sequence[Group]) -> bool:

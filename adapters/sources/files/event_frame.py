@@ -68,8 +68,8 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
     events = to_events(rows, places, table.reading, also)
     if table.dates_snapshots:
         zone = text(table.options.source_zone)
-        told = f"unix_micros(to_utc_timestamp(timestamp_micros({_TOLD}), {zone}))"
-        events = events.withColumn(names.TIME, F.expr(told))
+        time = f"unix_micros(to_utc_timestamp(timestamp_micros({_TOLD}), {zone}))"
+        events = events.withColumn(names.TIME, F.expr(time))
     return with_missing_order(events, table.options).selectExpr(
         "*",
         f"{UNDECLARED} IS NOT NULL AS {ODD}" if UNDECLARED in also else f"false AS {ODD}",

@@ -61,8 +61,8 @@ def root_of(name: str) -> str:
 
 def find_field(schema: Schema, name: str) -> tuple[str, Column] | None:
     """Return the column or nested field of a name as SQL, with its type; None if the schema has neither."""
-    if (whole := schema.find(name)) is not None:
-        return quoted(name), whole
+    if (named := schema.find(name)) is not None:
+        return quoted(name), named
     root, *rest = name.split(".")
     column = schema.find(root)
     for part in rest:

@@ -116,7 +116,7 @@ def _of_csv(folder: Folder, table: TableName, names: Sequence[str], own: Mapping
 def _of_json(folder: Folder, table: TableName, names: Sequence[str], own: Mapping[str, str]) -> ProposedTable:
     heads = [read_utf8_head(folder, table, name) for name in names]
     lines = [line for head in heads for line in head.splitlines()[:MOST_ROWS] if line.strip()]
-    rows = [found for line in lines if isinstance(found := _json(line), dict)]
+    rows = [parsed for line in lines if isinstance(parsed := _json(line), dict)]
     if len(rows) < len(lines):
         doubts = ("not every line of its files is a JSON object: files must have one a line",)
         return ProposedTable(name=table, evidence="JSON", source=own, cautions=doubts)
@@ -128,7 +128,9 @@ def _of_json(folder: Folder, table: TableName, names: Sequence[str], own: Mappin
     columns = list(dict.fromkeys(name for row in rows for name in row))
     values = {name: [row[name] for row in rows if row.get(name) is not None] for name in columns}
     cells = {name: [_text(row.get(name)) for row in rows] for name in columns}
-    return _proposed(table, "JSON lines", {name: _type(found) for name, found in values.items()}, cells, source=own)
+    return _proposed(
+        table, "JSON lines", {name: _type(parsed) for name, parsed in values.items()}, cells, source=own
+    )
 
 
 def _json(line: str) -> Any:
@@ -171,7 +173,7 @@ _NO_ORDER: Final = "name the column that orders the rows of a key by `order_by`;
 
 def _proposed(
     table: TableName,
-    found: str,
+    evidence: str,
     types: Mapping[str, Type],
     cells: Mapping[str, Sequence[str | None]],
     *,
@@ -190,7 +192,7 @@ def _proposed(
     rows = [*zip(*cells.values(), strict=True)] if len({len(values) for values in cells.values()}) == 1 else []
     return ProposedTable(
         name=table,
-        evidence=found,
+        evidence=evidence,
         columns=tuple(ProposedColumn(name=name, type=type_) for name, type_ in types.items()),
         key=proposed_key(table.table, [*types], rows) if has_names else (),
         has_names=has_names,

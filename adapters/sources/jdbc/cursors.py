@@ -9,14 +9,15 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from lakeward.adapters.sources.jdbc.options import TableReadOptions, micros
+from lakeward.adapters.sources.jdbc.options import TableReadOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import Column, Type
+from lakeward.core.text.durations import micros_of
 
 TIMES: Final = ("date", "timestamp", "timestamp_ntz")
 _EPOCH: Final = datetime(1970, 1, 1)  # of a time without a zone, too
-_DEFAULT_TIME: Final = micros("10m")
+_DEFAULT_TIME: Final = micros_of("10m")
 _DEFAULT_NUMBER: Final = 1000
 _NUMBER: Final = re.compile(r"-?\d+")
 _FORM: Final = "%m%dT%H%M%S.%f"
@@ -56,7 +57,7 @@ def check_cursor(table: TableName, column: Column, reads: TableReadOptions) -> i
             found=f"it is {overlap}, and the cursor is {type_.with_article}",
             todo=f"Set it to {wanted}.",
         )
-    return int(overlap) if overlap.isdecimal() else micros(overlap)
+    return int(overlap) if overlap.isdecimal() else micros_of(overlap)
 
 
 def number_of(value: Any) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PositiveInt, model_validator
@@ -11,23 +10,11 @@ from lakeward.adapters.aws.s3.access import is_url
 from lakeward.adapters.catalogues.connection import ConnectionOptions
 from lakeward.adapters.sources.landing.setting_values import zone
 from lakeward.adapters.sources.staging.location import SETTING, staging_url
-
-_DURATION: Final = re.compile(r"([1-9][0-9]*) *(s|m|h|d)")
-_MICROS: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
-
-
-def micros(duration: str) -> int:
-    """Return a duration of the settings in microseconds; "0" is 0.
-
-    >>> micros("2h"), micros("0")
-    (7200000000, 0)
-    """
-    match = _DURATION.fullmatch(duration)
-    return 0 if match is None else int(match[1]) * _MICROS[match[2]]
+from lakeward.core.text.durations import DURATION
 
 
 def _interval(value: str) -> str:
-    if not _DURATION.fullmatch(value):
+    if not DURATION.fullmatch(value):
         raise ValueError('must be a duration such as "12h", "30m" or "7d"')
     return value
 
@@ -37,7 +24,7 @@ def _as_text(value: Any) -> Any:
 
 
 def _overlap(value: str | None) -> str | None:
-    if value is not None and not value.isdecimal() and not _DURATION.fullmatch(value):
+    if value is not None and not value.isdecimal() and not DURATION.fullmatch(value):
         raise ValueError('must be a duration such as "10m" for a time, or a whole number such as 1000 for a number')
     return value
 

@@ -86,7 +86,7 @@ class SnapshotThenFeed:
             leftovers=(*selection.leftovers, *self.snapshot.find_applied(dimension, object_history)),
         )
 
-    def _select_snapshot(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def _select_snapshot(self, dimension: Dimension, history: ObjectHistory) -> ObjectSelection:
         name = self.feed.topic_of(dimension.source)
         topic = self.feed.broker.find(name)
         if topic is None:
@@ -96,9 +96,9 @@ class SnapshotThenFeed:
         def find_starts() -> Sequence[str]:
             return [one.name for one in self.feed.starts(self.feed.broker.find(name) or topic, millis)]
 
-        waiting = {name: item for name, item in past.waiting.items() if _is_staged(name)}
+        waiting = {name: item for name, item in history.waiting.items() if _is_staged(name)}
         select = partial(
-            self.snapshot.select_snapshot, dimension, replace(past, waiting=waiting), topic.id, find_starts
+            self.snapshot.select_snapshot, dimension, replace(history, waiting=waiting), topic.id, find_starts
         )
         selection = select()
         names = self.snapshot.starts(dimension, selection.objects[0]) if selection.objects else ()
@@ -108,15 +108,15 @@ class SnapshotThenFeed:
             names = self.snapshot.starts(dimension, selection.objects[0]) if selection.objects else ()
         return replace(selection, objects=(*selection.objects, *self.feed.to_objects(dimension, names)))
 
-    def _refuse_unknown_starts(self, dimension: Dimension, past: ObjectHistory) -> None:
+    def _refuse_unknown_starts(self, dimension: Dimension, history: ObjectHistory) -> None:
         """Raise an error if no commit has the first offsets of the feed, or if the topic is another one now.
 
         A topic that was empty before the snapshot has no range of offsets, but its id is in the snapshot's name.
         Raises ConfigError without either, and AlarmRaised for another topic.
         """
-        if parse_ranges(past.applied):
+        if parse_ranges(history.applied):
             return
-        staged = (one for name in past.applied if (one := StagedRead.of(name)) is not None)
+        staged = (one for name in history.applied if (one := StagedRead.of(name)) is not None)
         known_id = next((one.topic for one in staged if one.topic is not None), None)
         if known_id is None:
             raise _no_starts_error(dimension)

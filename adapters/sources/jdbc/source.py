@@ -16,7 +16,7 @@ from lakeward.adapters.sources.jdbc.columns import columns_of, drop_columns, ref
 from lakeward.adapters.sources.jdbc.cursors import check_cursor
 from lakeward.adapters.sources.jdbc.database.queries import Query, Reader
 from lakeward.adapters.sources.jdbc.file_names import PATTERN, StagedNames, StagedRead
-from lakeward.adapters.sources.jdbc.options import JdbcSourceOptions, micros
+from lakeward.adapters.sources.jdbc.options import JdbcSourceOptions
 from lakeward.adapters.sources.jdbc.staging import BucketStaging, FolderStaging, ReadRequest, Staging
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Place, Places
@@ -33,6 +33,7 @@ from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.settings.source_catalogue import SourceTable
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns
+from lakeward.core.text.durations import micros_of
 from lakeward.plugins import Options, Runtime
 from lakeward.plugins.registry import clock
 
@@ -88,7 +89,7 @@ class JdbcSource:
         return ()
 
     def select_snapshot(
-        self, dimension: Dimension, past: ObjectHistory, topic: str, find_starts: Callable[[], Sequence[str]]
+        self, dimension: Dimension, history: ObjectHistory, topic: str, find_starts: Callable[[], Sequence[str]]
     ) -> ObjectSelection:
         """Return the only snapshot of a table, which goes on with the topic of an id.
 
@@ -98,57 +99,60 @@ class JdbcSource:
         table = dimension.source
         others = [i for i in self._list(table) if (one := StagedRead.of(i.name)) is None or one.topic != topic]
         self.staging.remove(table, others)
-        return self._select(dimension, past, self._options_of(table), topic, find_starts)
+        return self._select(dimension, history, self._options_of(table), topic, find_starts)
 
     def starts(self, dimension: Dimension, item: SourceObject) -> Sequence[str]:
         """Return where the feed of a table begins, by a file of its snapshot; raises SourceError if it is gone."""
         return self.staging.starts(dimension.source, item)
 
-    def find_applied(self, dimension: Dimension, past: ObjectHistory) -> Sequence[SourceObject]:
+    def find_applied(self, dimension: Dimension, history: ObjectHistory) -> Sequence[SourceObject]:
         """Return the staged files that were applied and not removed."""
-        return [item for item in self._list(dimension.source) if past.has_applied(item)]
+        return [item for item in self._list(dimension.source) if history.has_applied(item)]
 
     def _select(
         self,
         dimension: Dimension,
-        past: ObjectHistory,
+        history: ObjectHistory,
         reads: JdbcSourceOptions,
         topic: str | None = None,
         find_starts: Callable[[], Sequence[str]] | None = None,
     ) -> ObjectSelection:
         _check(dimension, reads)
-        is_preview = past.load is not None and past.load.since is None and past.load.settles is None
+        is_preview = history.load is not None and history.load.since is None and history.load.settles is None
         # Staged files that were never applied may be gone: their rows are read again.
-        waiting, past = past.waiting, replace(past, load=_required_load(dimension, past), waiting={}, start=None)
+        waiting, history = (
+            history.waiting,
+            replace(history, load=_required_load(dimension, history), waiting={}, start=None),
+        )
         with self._locks.setdefault(dimension.source, Lock()):
-            items = self._next_objects(dimension, past)
+            items = self._next_objects(dimension, history)
             if not items and not is_preview:
-                self._land_due_read(dimension, past, reads, topic, find_starts)
-                items = self._next_objects(dimension, past)
+                self._land_due_read(dimension, history, reads, topic, find_starts)
+                items = self._next_objects(dimension, history)
         staged = {item.name: item for item in self._list(dimension.source)}
-        selection = _select_staged(dimension, past, items, is_dated=reads.cursor is None)
+        selection = _select_staged(dimension, history, items, is_dated=reads.cursor is None)
         return replace(
             selection,
             superseded=tuple(name for name in waiting if name not in staged),
-            leftovers=tuple(item for item in staged.values() if past.has_applied(item)),
+            leftovers=tuple(item for item in staged.values() if history.has_applied(item)),
         )
 
     def _list(self, table: TableName) -> Sequence[SourceObject]:
         listed, others = self.files.folder.list(table) or ((), ())
         return self.staging.select_complete(listed, others)
 
-    def _next_objects(self, dimension: Dimension, past: ObjectHistory) -> Sequence[SourceObject]:
+    def _next_objects(self, dimension: Dimension, history: ObjectHistory) -> Sequence[SourceObject]:
         """Return the next staged files: those of one snapshot, or of the queries before the next snapshot."""
         table = dimension.source
-        unapplied = [item for item in self._list(table) if not past.has_applied(item)]
+        unapplied = [item for item in self._list(table) if not history.has_applied(item)]
         reads = {item: staged for item in unapplied if (staged := StagedRead.of(item.name))}
-        newest = _newest_snapshot(past)
+        newest = _newest_snapshot(history)
         stale = [i for i, one in reads.items() if not one.is_snapshot and newest is not None and one.time < newest]
         if stale and dimension.readers == 1:
             self.staging.remove(table, stale)
         waiting = {item: staged for item, staged in reads.items() if item not in stale}
-        if past.load is not None and past.load.since is not None:
-            since = past.load.since
+        if history.load is not None and history.load.since is not None:
+            since = history.load.since
             waiting = {i: one for i, one in waiting.items() if one.is_snapshot and one.time >= since}
         snapshots = sorted(one.time for one in waiting.values() if one.is_snapshot)
         first = min((one.time for one in waiting.values()), default=None)
@@ -159,17 +163,17 @@ class JdbcSource:
     def _land_due_read(
         self,
         dimension: Dimension,
-        past: ObjectHistory,
+        history: ObjectHistory,
         reads: JdbcSourceOptions,
         topic: str | None,
         find_starts: Callable[[], Sequence[str]] | None,
     ) -> None:
-        applied = list(_applied_reads(past))
-        snapshot = past.load is not None and _is_due(past, reads, self.now())
+        applied = list(_applied_reads(history))
+        snapshot = history.load is not None and _is_due(history, reads, self.now())
         was_read = self.runs_once and (dimension.name, snapshot) in self._read
         if not was_read and (snapshot or reads.cursor is not None):
             staged = (one for item in self._list(dimension.source) if (one := StagedRead.of(item.name)))
-            time = _read_time(self.now(), past, [*applied, *staged])
+            time = _read_time(self.now(), history, [*applied, *staged])
             request = self._make_request(dimension, reads, applied, time, is_snapshot=snapshot)
             request = replace(request, staged=replace(request.staged, topic=topic), find_starts=find_starts)
             self.staging.land(dimension.source, self.reader, request)
@@ -293,50 +297,50 @@ def _check(dimension: Dimension, reads: JdbcSourceOptions) -> None:
         )
 
 
-def _required_load(dimension: Dimension, past: ObjectHistory) -> Load | None:
+def _required_load(dimension: Dimension, history: ObjectHistory) -> Load | None:
     """Return the full load that must come next, or None: a table begins with one, and a staged one is complete."""
-    if past.load is not None:
-        return replace(past.load, settles=0)
-    return Load(epoch=1, settles=0) if past.has_no_batch and dimension.snapshots is None else None
+    if history.load is not None:
+        return replace(history.load, settles=0)
+    return Load(epoch=1, settles=0) if history.has_no_batch and dimension.snapshots is None else None
 
 
-def _is_due(past: ObjectHistory, reads: JdbcSourceOptions, now: int) -> bool:
+def _is_due(history: ObjectHistory, reads: JdbcSourceOptions, now: int) -> bool:
     """Return True if a table must be read as a whole: on request, at first, or when its last snapshot is old."""
-    newest = _newest_snapshot(past)
-    is_asked = past.load is not None and past.load.since is not None
-    return is_asked or newest is None or now - newest >= micros(reads.every)
+    newest = _newest_snapshot(history)
+    is_asked = history.load is not None and history.load.since is not None
+    return is_asked or newest is None or now - newest >= micros_of(reads.every)
 
 
-def _applied_reads(past: ObjectHistory) -> Iterable[StagedRead]:
-    return (staged for name in past.applied if (staged := StagedRead.of(name)) is not None)
+def _applied_reads(history: ObjectHistory) -> Iterable[StagedRead]:
+    return (staged for name in history.applied if (staged := StagedRead.of(name)) is not None)
 
 
-def _newest_snapshot(past: ObjectHistory) -> int | None:
+def _newest_snapshot(history: ObjectHistory) -> int | None:
     """Return when the newest applied snapshot was read, in microseconds since 1970."""
-    return max((one.time for one in _applied_reads(past) if one.is_snapshot), default=None)
+    return max((one.time for one in _applied_reads(history) if one.is_snapshot), default=None)
 
 
-def _read_time(now: int, past: ObjectHistory, earlier: Iterable[StagedRead]) -> int:
+def _read_time(now: int, history: ObjectHistory, earlier: Iterable[StagedRead]) -> int:
     """Return the time of a read in whole milliseconds: after earlier reads, and not before a requested time."""
-    requested = 0 if past.load is None or past.load.since is None else past.load.since
+    requested = 0 if history.load is None or history.load.since is None else history.load.since
     time = max([now, requested, *(one.time + _MILLI for one in earlier)])
     return -(-time // _MILLI) * _MILLI
 
 
 def _select_staged(
-    dimension: Dimension, past: ObjectHistory, items: Sequence[SourceObject], *, is_dated: bool
+    dimension: Dimension, history: ObjectHistory, items: Sequence[SourceObject], *, is_dated: bool
 ) -> ObjectSelection:
     """Select among staged files; files of changes come before the next snapshot.
 
     In a history a snapshot `is_dated` by the time of its read, unless a cursor dates its rows.
     """
-    listed = in_folders(_folder_of, dimension.source, items, past)
+    listed = in_folders(_folder_of, dimension.source, items, history)
     has_changes = any(not staged.is_snapshot for item in items if (staged := StagedRead.of(item.name)))
     naming = Naming(is_load=_is_load, snapshot=_folder_of, is_dated=lambda _: is_dated)
     return select_objects(
         str(dimension.name),
         listed,
-        replace(past, load=None) if has_changes else past,
+        replace(history, load=None) if has_changes else history,
         Limits(),
         naming,
         keeps=False,

@@ -166,7 +166,7 @@ class KafkaSource:
         return [SourceObject(name, place.known(table, name).order, size=0, modified=0) for name in names]
 
     def _positions(
-        self, dimension: Dimension, past: ObjectHistory, topic: Topic, applied: Collection[OffsetRange]
+        self, dimension: Dimension, object_history: ObjectHistory, topic: Topic, applied: Collection[OffsetRange]
     ) -> tuple[list[OffsetRange], Mapping[int, int]]:
         """Return the staged ranges that come next, and for each partition the offset after them."""
         table = dimension.source
@@ -179,7 +179,7 @@ class KafkaSource:
         positions = {}
         for partition in topic.partitions:
             of_partition = [one for one in staged if one.partition == partition]
-            acked = acked_ranges(past.acknowledged_names(LOST_ALARM), partition, topic)
+            acked = acked_ranges(object_history.acknowledged_names(LOST_ALARM), partition, topic)
             chain, position = find_contiguous(
                 applied_ends.get(partition, first_offsets.get(partition, 0)), [*of_partition, *acked]
             )
@@ -217,13 +217,13 @@ class KafkaSource:
         return {number: at_time.get(number, high) for number, (_, high) in partitions.items()}
 
     def _land(
-        self, dimension: Dimension, past: ObjectHistory, topic: Topic, positions: Mapping[int, int]
+        self, dimension: Dimension, object_history: ObjectHistory, topic: Topic, positions: Mapping[int, int]
     ) -> Sequence[OffsetRange]:
         """Read the next messages of each partition, up to the committed end, into files."""
         table, options = dimension.source, self.options
         limits = (options.max_messages, options.max_bytes, options.max_seconds)
         if options.transactions is not None:
-            return self._land_whole_transactions(dimension, past, topic, positions, Bounds(*limits))
+            return self._land_whole_transactions(dimension, object_history, topic, positions, Bounds(*limits))
         to_line = self.landing_form.of(table, self._options_of(table))
         transfer = Transfer(*limits, to_line)
         landed = transfer.run(self.broker, self.staging, table, self._waiting_ranges(table, topic, positions))
@@ -253,7 +253,12 @@ class KafkaSource:
         return now
 
     def _land_whole_transactions(
-        self, dimension: Dimension, past: ObjectHistory, topic: Topic, positions: Mapping[int, int], bounds: Bounds
+        self,
+        dimension: Dimension,
+        object_history: ObjectHistory,
+        topic: Topic,
+        positions: Mapping[int, int],
+        bounds: Bounds,
     ) -> Sequence[OffsetRange]:
         """Read messages up to the end of a transaction into files, and record which transactions are then whole."""
         table, name = dimension.source, str(self.options.transactions)
@@ -261,7 +266,7 @@ class KafkaSource:
         end = self.first_transaction_ends.get((table, topic.id))
         transfer = TransactionTransfer(self.broker, self.staging, table, name, decode, bounds, self.files.now, end)
         offsets = TransactionOffsets(
-            past.applied.values(), self.staging.read_transaction_progress(table), positions
+            object_history.applied.values(), self.staging.read_transaction_progress(table), positions
         )
         landed = transfer.land(
             offsets, lambda: self._waiting_ranges(table, self._recheck_topic(table, topic), positions)
@@ -274,7 +279,9 @@ class KafkaSource:
             self.staging.write_transaction_progress(table, noted)
         return ()
 
-    def _select(self, dimension: Dimension, past: ObjectHistory, waiting: Sequence[OffsetRange]) -> ObjectSelection:
+    def _select(
+        self, dimension: Dimension, object_history: ObjectHistory, waiting: Sequence[OffsetRange]
+    ) -> ObjectSelection:
         """Return the waiting files as a batch; applied files that a crash left in the folder become its leftovers.
 
         Files that an earlier run saw and that are gone were not applied: their messages were read again.
@@ -285,18 +292,18 @@ class KafkaSource:
         chosen = {one.name for one in waiting}
         if chosen - {item.name for item in listed}:
             raise _files_changed_error(dimension)
-        applied = [item for item in listed if item.name not in chosen and past.has_applied(item)]
+        applied = [item for item in listed if item.name not in chosen and object_history.has_applied(item)]
         items = [*(item for item in listed if item.name in chosen), *applied]
         is_split = self.options.transactions is None  # else all that landed together is one batch
         limits = Limits(self.files.options.max_files, self.options.max_bytes if is_split else sys.maxsize)
         naming = Naming(partition_end=names.partition_end)
-        history = replace(past, waiting={}, start=None)
+        history = replace(object_history, waiting={}, start=None)
         # A range of the topic of transactions has no order among messages.
         transaction_items = [item for item in items if parse_transaction_ranges([item.name])]
         messages = [item for item in items if not parse_transaction_ranges([item.name])]
         selection = select_objects(str(dimension.name), messages, history, limits, naming, keeps=False)
         objects = (*(item for item in transaction_items if item.name in chosen), *selection.objects)
-        overtaken = tuple(name for name in past.waiting if name not in chosen)
+        overtaken = tuple(name for name in object_history.waiting if name not in chosen)
         leftovers = (*selection.leftovers, *(item for item in transaction_items if item.name not in chosen))
         leftovers = leftovers if self.options.landing == "removed" else ()
         return replace(
@@ -332,11 +339,11 @@ class KafkaSource:
         topic = self.broker.find(self.topic_of(table))
         if topic is None:
             return ()
-        past = self.initial_histories[dimension.name]
-        _, positions = self._positions(dimension, past, topic, ())
+        object_history = self.initial_histories[dimension.name]
+        _, positions = self._positions(dimension, object_history, topic, ())
         positions = {**positions, **next_offsets(parse_ranges(item.name for item in selection.objects))}
         refuse_lost_messages(dimension.name, topic, positions)
-        chosen = {one.name for one in self._land(dimension, past, topic, positions)}
+        chosen = {one.name for one in self._land(dimension, object_history, topic, positions)}
         listed, _ = self.files.folder.list(table) or ((), ())
         return [item for item in listed if item.name in chosen and item not in selection.objects]
 

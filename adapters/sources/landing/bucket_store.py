@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final
 
 from boto3.s3.transfer import TransferConfig
 
-from lakeward.adapters.aws.s3.access import split
+from lakeward.adapters.aws.s3.access import bucket_and_key
 from lakeward.adapters.aws.s3.error_messages import explain_s3_errors
 from lakeward.adapters.aws.s3.range_reader import open_object
 from lakeward.adapters.sources.landing.local_store import free_place
@@ -61,7 +61,7 @@ class BucketStore:
 
     def stat(self, path: str) -> Stored | None:
         """Return size, time and tag of an object, or None if it does not exist."""
-        bucket, key = split(path)
+        bucket, key = bucket_and_key(path)
         try:
             with explain_s3_errors(path):
                 head = self.client.head_object(Bucket=bucket, Key=key)
@@ -78,20 +78,20 @@ class BucketStore:
 
         An object that is rewritten meanwhile is not deleted. Raises FileNotFoundError if it does not exist.
         """
-        (bucket, key), now = split(path), self.stat(path)
+        (bucket, key), now = bucket_and_key(path), self.stat(path)
         if now is None:
             raise FileNotFoundError(path)
         place = free_place(self, path, target)
         with explain_s3_errors(path):
             if place is not None:
                 source, condition = {"Bucket": bucket, "Key": key}, {"CopySourceIfMatch": f'"{now.etag}"'}
-                self.client.copy(source, *split(place), ExtraArgs=condition, Config=_COPY_CONFIG)
+                self.client.copy(source, *bucket_and_key(place), ExtraArgs=condition, Config=_COPY_CONFIG)
             if self.stat(path) == now:
                 self.client.delete_object(Bucket=bucket, Key=key)
 
 
 def _prefix(folder: str) -> tuple[str, str]:
-    bucket, key = split(folder)
+    bucket, key = bucket_and_key(folder)
     return bucket, f"{key}/" if key else ""
 
 

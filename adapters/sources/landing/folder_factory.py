@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from lakeward.adapters.aws.s3.access import JARS, find_access, is_url, normal, refuse_other_scheme
+from lakeward.adapters.aws.s3.access import JARS, find_access, is_url, normal_url, refuse_other_scheme
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.places import Places
 from lakeward.adapters.spark.session.s3a import s3a_settings
@@ -29,7 +29,7 @@ def open_folder(runtime: Runtime, path: str, archive: str | None, places: Places
         return _open_on_disk(runtime, path, archive, places)
     from lakeward.adapters.sources.landing.bucket_store import BucketStore  # noqa: PLC0415  # boto3 is imported when it is needed
 
-    root, archive_root = normal(path), None if archive is None else _archive_url(path, archive)
+    root, archive_root = normal_url(path), None if archive is None else _archive_url(path, archive)
     if archive_root is not None and f"{archive_root}/".startswith(f"{root}/"):
         raise _archive_within_error(path, str(archive))
     access = find_access()
@@ -55,7 +55,7 @@ def _archive_url(path: str, archive: str) -> str:
             f"the landing folder {path} is in a bucket, and the archive {archive} is not",
             todo="Name it with `archive` under [source], as s3://bucket/prefix.",
         )
-    return normal(archive)
+    return normal_url(archive)
 
 
 def _archive_within_error(path: str, archive: str) -> ConfigError:

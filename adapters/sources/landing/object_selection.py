@@ -35,7 +35,7 @@ CheckObjects: TypeAlias = Callable[[TableName, Sequence[SourceObject], ObjectHis
 def select_files(
     folder: Folder,
     dimension: Dimension,
-    past: ObjectHistory,
+    history: ObjectHistory,
     limits: Limits,
     numbered: CheckObjects,
     snapshots: Naming = UNNAMED,
@@ -47,17 +47,17 @@ def select_files(
     table = dimension.source
     place = folder.places.of(table)
     names = place.names
-    start = None if past.start is None else names.listed_from(past.start)
-    past = replace(past, start=start)
+    start = None if history.start is None else names.listed_from(history.start)
+    history = replace(history, start=start)
     listing = folder.list(table, start)
-    if listing is None and not past.applied:
+    if listing is None and not history.applied:
         folder.refuse_missing()
     listed, others = listing or ((), ())
-    if folder.archive is None and lacks_applied_objects(listed, past):
-        past = replace(past, start=None)
+    if folder.archive is None and lacks_applied_objects(listed, history):
+        history = replace(history, start=None)
         listed, others = folder.list(table) or ((), ())
-    listed = numbered(table, listed, past)
-    tags = {item.name: folder.etag(table, item.name) for item in find_touched(listed, past)}
+    listed = numbered(table, listed, history)
+    tags = {item.name: folder.etag(table, item.name) for item in find_touched(listed, history)}
     listed = [replace(item, etag=tags.get(item.name, item.etag)) for item in listed] if tags else listed
     naming = replace(
         snapshots,
@@ -66,9 +66,9 @@ def select_files(
         written=lambda item: names.written(item.order),
         partition_end=names.partition_end,
     )
-    archived = folder.first_archived(table) if past.has_no_batch else None
+    archived = folder.first_archived(table) if history.has_no_batch else None
     keeps = folder.archive is None
-    selection = select_objects(str(dimension.name), listed, past, limits, naming, keeps=keeps, archived=archived)
+    selection = select_objects(str(dimension.name), listed, history, limits, naming, keeps=keeps, archived=archived)
     return replace(selection, unrelated_files=tuple(others))
 
 

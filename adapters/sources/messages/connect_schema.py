@@ -128,13 +128,13 @@ def _described(field: Mapping[str, Any]) -> SchemaColumn:
 def _decimal(name: str, field: Mapping[str, Any]) -> SchemaColumn:
     parameters_ = field.get("parameters")
     parameters = parameters_ if isinstance(parameters_, dict) else {}
-    scale, precision = (_whole(parameters.get(key)) for key in ("scale", "connect.decimal.precision"))
+    scale, precision = (_whole_number(parameters.get(key)) for key in ("scale", "connect.decimal.precision"))
     precision = MOST_DIGITS if precision is None else precision
     fits = scale is not None and 0 <= scale <= precision <= MOST_DIGITS and precision > 0
     return SchemaColumn(name, Type("decimal", precision, scale or 0) if fits else None, Wire.UNSCALED, scale)
 
 
-def _whole(value: Any) -> int | None:
+def _whole_number(value: Any) -> int | None:
     try:
         return int(value)
     except (TypeError, ValueError):

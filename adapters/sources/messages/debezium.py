@@ -139,6 +139,21 @@ class Debezium:
 
     def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
         """Return parsed messages, with flags for those of other tables and the names of these."""
+        frame = self._with_parts(messages).selectExpr("*", f"{self._is_of_other(table)} AS {OF_OTHER}")
+        frame = frame.selectExpr(
+            "*",
+            other_table(*self._names(), self._has_row()),
+            f"CASE WHEN NOT {OF_OTHER} THEN {self._own_operation()} END AS {_SAID}",
+        )
+        if not self.is_flat:
+            frame = with_parsed(frame, {_BARE: f"CASE WHEN {_OP} IS NULL THEN {BODY} END"})
+            frame = with_parsed(frame, {_BARE_INNER: cell(f"{_BARE}.it", "payload")})
+            bare_row = f"coalesce({_BARE_INNER}.it, {_BARE}.it)"
+            frame = frame.selectExpr("*", f"coalesce({self._is_of_none(bare_row)}, false) AS {_IS_OF_NONE}")
+        return self._by_headers(frame)
+
+    def _with_parts(self, messages: DataFrame) -> DataFrame:
+        """Add the parts of messages: the keys, and the envelope or the flattened row."""
         if self.documents is not None:
             messages = _rewritten(messages, self.documents)
         frame = with_parsed(messages, {_PARSED: BODY}, CELLS if self.is_flat else ENVELOPE)
@@ -167,42 +182,31 @@ class Debezium:
             f"coalesce({_KEY_INNER}.it, {_KEY_PARSED}.it) AS {_KEYS}",
             f"coalesce({_OTHER_INNER}.it, {_OTHER_PARSED}.it) AS {_OTHER}",
         ]
-        frame = frame.selectExpr("*", *keys, *(flat if self.is_flat else []))
-        frame = frame.selectExpr("*", f"{self._is_of_other(table)} AS {OF_OTHER}").selectExpr(
-            "*",
-            other_table(*self._names(), self._has_row()),
-            f"CASE WHEN NOT {OF_OTHER} THEN {self._said()} END AS {_SAID}",
-        )
-        if not self.is_flat:
-            frame = with_parsed(frame, {_BARE: f"CASE WHEN {_OP} IS NULL THEN {BODY} END"})
-            frame = with_parsed(frame, {_BARE_INNER: cell(f"{_BARE}.it", "payload")})
-            bare_row = f"coalesce({_BARE_INNER}.it, {_BARE}.it)"
-            frame = frame.selectExpr("*", f"coalesce({self._is_of_none(bare_row)}, false) AS {_IS_OF_NONE}")
-        return self._by_headers(frame)
+        return frame.selectExpr("*", *keys, *(flat if self.is_flat else []))
 
     def _by_headers(self, frame: DataFrame) -> DataFrame:
         """Add the columns that link halves of key changes by their headers."""
         needs = f"coalesce(arrays_overlap(map_values({_AFTER}), array({self._unavailable()})), false)"
         links = "true" if self.links_all else _NEEDS
-        left = f"CASE WHEN {links} AND {self._enters()} THEN {_OTHER} END"
+        previous_key = f"CASE WHEN {links} AND {self._enters()} THEN {_OTHER} END"
         is_left = self._leaves() if self.links_all else "false"
         return (
             frame.selectExpr("*", f"{_SAID} = 'insert' AND {needs} AS {_NEEDS}")
-            .selectExpr("*", f"{left} AS {LEFT}", f"coalesce({is_left}, false) AS {MOVED}")
+            .selectExpr("*", f"{previous_key} AS {LEFT}", f"coalesce({is_left}, false) AS {MOVED}")
             .selectExpr("*", f"CASE WHEN {LEFT} IS NOT NULL THEN 'update' ELSE {_SAID} END AS {_OPERATION}")
         )
 
     def linked(self, opened: DataFrame, order: Sequence[str]) -> DataFrame:
         """Link inserts that lack values with the deletes before them in `order`, if headers did not link them."""
         is_row = f"coalesce({_SAID} IN ({', '.join(map(text, OPERATIONS.values()))}), false)"
-        told = ", ".join(cell(_KEYS, name) for name in self.key)
+        cells = ", ".join(cell(_KEYS, name) for name in self.key)
         half = Half(
-            said=_SAID,
+            operation=_SAID,
             transaction=self._transaction(),
             keys=self._gone_key(),
             lacks=_NEEDS,
             is_row=is_row,
-            key=f"to_json(array({told or NULL}))",
+            key=f"to_json(array({cells or NULL}))",
             enters=self._enters() if self.has_halves else "false",
             leaves=self._leaves() if self.has_halves else "false",
             other=_OTHER,
@@ -222,9 +226,9 @@ class Debezium:
         """Return whether a message is the delete of a key change by its headers, as SQL."""
         return self._is_half("delete", NEW_KEY)
 
-    def _is_half(self, said: str, header: str) -> str:
+    def _is_half(self, operation: str, header: str) -> str:
         is_told = f"{self._tells(_KEYS)} AND {self._tells(_OTHER)}"
-        return f"coalesce({_SAID} = {text(said)} AND {header} IS NOT NULL AND {is_told}, false)"
+        return f"coalesce({_SAID} = {text(operation)} AND {header} IS NOT NULL AND {is_told}, false)"
 
     def key_half(self) -> str:
         """Return the flag `KEY_HALF` of a parsed message, as SQL with its name."""
@@ -246,8 +250,8 @@ class Debezium:
 
     def initial(self) -> str:
         """Return the flag `INITIAL` of a parsed message with a row of an initial snapshot, as SQL with its name."""
-        told = f"{self._field('snapshot')} IN ({', '.join(map(text, INITIAL_SNAPSHOT))})"
-        return f"coalesce({_IS_READ} AND {told}, false) AS {INITIAL}"
+        is_initial = f"{self._field('snapshot')} IN ({', '.join(map(text, INITIAL_SNAPSHOT))})"
+        return f"coalesce({_IS_READ} AND {is_initial}, false) AS {INITIAL}"
 
     def database(self) -> str:
         """Return the `DATABASE` of a parsed message, its connector and database, as SQL with its name.
@@ -272,14 +276,14 @@ class Debezium:
             is_lost = f"{cells[name]} IN ({self._unavailable()})"
             there = f"CASE WHEN {is_lost} THEN {cell(_KEYS, name)} ELSE {cells[name]} END"
             cells[name] = f"CASE WHEN {_OPERATION} = 'delete' THEN {self._gone(name)} ELSE {there} END"
-        told = telling.dimension.before_columns
+        before_columns = telling.dimension.before_columns
         commit = log_positions.last_commit(self._field)
         is_told = _IS_UPDATE if key else f"{_OPERATION} IN ('update', 'delete')"
-        was = {name: f"CASE WHEN {is_told} THEN {self._before(name)} END" for name in told}
+        was = {name: f"CASE WHEN {is_told} THEN {self._before(name)} END" for name in before_columns}
         return Decoded(
             cells=cells,
             before=was,
-            has_image=self._has_image(told),
+            has_image=self._has_image(before_columns),
             unset={c.name: self._is_unset(c) for c in schema if c.name not in key},
             operation=_OPERATION,
             time=f"CASE WHEN {self._micros()} != 0 THEN try_cast({self._micros()} AS bigint) END",
@@ -314,13 +318,12 @@ class Debezium:
 
     def _gone_key(self) -> str:
         """Return the key cells of a deleted row as SQL; NULL if one of them is missing."""
-        told = {name: self._gone(name) for name in self.key}
-        if not told:
+        key_cells = {name: self._gone(name) for name in self.key}
+        if not key_cells:
             return f"CAST(NULL AS {CELLS})"
-        cells = ", ".join(f"{text(name)}, {value}" for name, value in told.items())
-        return (
-            f"CASE WHEN {' AND '.join(f'({value}) IS NOT NULL' for value in told.values())} THEN map({cells}) END"
-        )
+        cells = ", ".join(f"{text(name)}, {value}" for name, value in key_cells.items())
+        has_all = " AND ".join(f"({value}) IS NOT NULL" for value in key_cells.values())
+        return f"CASE WHEN {has_all} THEN map({cells}) END"
 
     def _gone(self, name: str) -> str:
         """Return a key cell of a deleted row as SQL, from the message's key, else from its image."""
@@ -348,26 +351,26 @@ class Debezium:
             return cell(_SOURCE, name)
         return f"coalesce({cell(_AFTER, f'__{name}')}, {cell(_AFTER, f'__source_{name}')})"
 
-    def _said(self) -> str:
+    def _own_operation(self) -> str:
         """Return the operation of a message as SQL; a flattened row without one is a change.
 
         It may be a row of a snapshot, but the checks for lost changes must not pass it over.
         """
-        said = cell(_AFTER, "__op") if self.is_flat else _OP
+        sent = cell(_AFTER, "__op") if self.is_flat else _OP
         cases = [f"WHEN {IS_TOMBSTONE} THEN 'delete'"] if self.tombstones == "delete" else []
         if self.is_flat:
             deleted = cell(_AFTER, "__deleted")
             cases.append(f"WHEN lower({deleted}) = 'true' THEN 'delete'")
             cases.append(f"WHEN lower({deleted}) != 'false' THEN concat('__deleted: ', {deleted})")
-        cases += [f"WHEN {said} = '{letter}' THEN '{word}'" for letter, word in OPERATIONS.items()]
-        other = f"coalesce({said}, '{self.without_op}')" if self.is_flat else said
+        cases += [f"WHEN {sent} = '{letter}' THEN '{word}'" for letter, word in OPERATIONS.items()]
+        other = f"coalesce({sent}, '{self.without_op}')" if self.is_flat else sent
         return f"CASE {' '.join(cases)} ELSE {other} END"
 
     def _is_of_other(self, table: TableName) -> str:
         """Return whether a message names another table, as SQL; case is ignored."""
         return " OR ".join(
-            f"coalesce({found} != {text(own)} AND lower({found}) != {text(own.lower())}, false)"
-            for found, own in zip(self._names(), (table.schema, table.table), strict=True)
+            f"coalesce({name} != {text(own)} AND lower({name}) != {text(own.lower())}, false)"
+            for name, own in zip(self._names(), (table.schema, table.table), strict=True)
         )
 
     def _names(self) -> tuple[str, str]:
@@ -384,9 +387,9 @@ class Debezium:
 
     def _is_unset(self, column: Column) -> str:
         """Return whether a column was not sent, as SQL: not logged, or missing in the after image of an update."""
-        found = cell(_AFTER, column.name)
+        value = cell(_AFTER, column.name)
         is_absent = f"{_OPERATION} = 'update' AND NOT {has(_AFTER, column.name)}"
-        return f"coalesce(({found} IN ({self._unavailable()}) OR ({is_absent})) AND {_AFTER} IS NOT NULL, false)"
+        return f"coalesce(({value} IN ({self._unavailable()}) OR ({is_absent})) AND {_AFTER} IS NOT NULL, false)"
 
     def _unavailable(self) -> str:
         return ", ".join(text(form) for form in placeholders(self.unavailable))
@@ -441,11 +444,11 @@ class Debezium:
     def _is_of_none(self, it: str) -> str:
         """Return whether an object is a heartbeat, a transaction marker or a schema change, as SQL."""
         of_marker = [has(it, name) for name in sorted(MARKER)]
-        found = [" AND ".join([*of_marker, f"cardinality({it}) - int({has(it, HEARTBEAT)}) = {len(MARKER)}"])]
-        found.append(" AND ".join(has(it, name) for name in sorted(SCHEMA_CHANGE)))
+        conditions = [" AND ".join([*of_marker, f"cardinality({it}) - int({has(it, HEARTBEAT)}) = {len(MARKER)}"])]
+        conditions.append(" AND ".join(has(it, name) for name in sorted(SCHEMA_CHANGE)))
         if HEARTBEAT not in self.key:
-            found.append(f"cardinality({it}) = 1 AND {has(it, HEARTBEAT)}")
-        return f"({' OR '.join(f'({one})' for one in found)})"
+            conditions.append(f"cardinality({it}) = 1 AND {has(it, HEARTBEAT)}")
+        return f"({' OR '.join(f'({one})' for one in conditions)})"
 
     def _blank(self) -> str:
         """Return whether a message is skipped, as SQL: tombstone, heartbeat, transaction marker, of another table.
@@ -466,9 +469,12 @@ def _rewritten(messages: DataFrame, documents: MongoMessages) -> DataFrame:
     """Return messages of MongoDB's connector in the form of other connectors; Spark cannot read extended JSON."""
     envelope, key_of = (F.udf(of, "string", useArrow=False) for of in (documents.envelope, documents.key))
     body, key = (F.expr(f"CASE WHEN {is_valid_utf8(of)} THEN {of} END") for of in (BODY, KEY))
-    found = {BODY: envelope(body, key), KEY: key_of(key)}
+    rewritten = {BODY: envelope(body, key), KEY: key_of(key)}
     return messages.withColumns(
-        {name: F.when(F.expr(is_valid_utf8(name)), value).otherwise(F.col(name)) for name, value in found.items()}
+        {
+            name: F.when(F.expr(is_valid_utf8(name)), value).otherwise(F.col(name))
+            for name, value in rewritten.items()
+        }
     )
 
 

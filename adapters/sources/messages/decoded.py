@@ -113,7 +113,7 @@ def bare(value: str) -> str:
 def to_rows(
     frame: DataFrame,
     telling: RowSettings,
-    found: Decoded,
+    decoded: Decoded,
     written: Mapping[str, Writing],
     strange: str,
     *beside: str,
@@ -126,54 +126,70 @@ def to_rows(
     schema = telling.dimension.schema
     cells = {c.name: f"_lakeward_cell_{index}" for index, c in enumerate(schema)}
     was = {c.name: f"_lakeward_was_{index}" for index, c in enumerate(telling.before_columns)}
-    unscaled = [c for c in schema if found.texts and _is_base64(c, written)]
-    numbers = {c.name: f"_lakeward_is_number_{index}" for index, c in enumerate(unscaled)}
-    values = partial(_value, written=written, numbers=numbers, typed=found.typed)
-    typed = [f"{values(cells[c.name], c)} AS {quoted(c.name)}" for c in schema]
-    told = [*enumerate(telling.before_columns)]
-    before = [f"{values(was[c.name], c)} AS {before_column(index)}" for index, c in told]
-    key_misfits, others = _misfits(telling, cells, was, written, found)
-    return (
-        # An expression that is used more than once is a column of its own, or Spark would compute it each time.
-        frame.selectExpr(
-            "*",
-            f"{_unset(found)} AS {names.UNSET}",
-            f"{found.blank} AS {BLANK}",
-            f"{has_match(found.texts, LONG)} AS {_HAS_LONG}",
-        )
-        .selectExpr(
-            "*",
-            f"{_HAS_LONG} AND {has_match(found.texts, f'{LONG_DOUBLE}|{TINY}')} AS {_HAS_DOUBLE}",
-            *[f"{_sent(found, name)} AS {cell}" for name, cell in cells.items()],
-            *[f"{found.before.get(name, NULL)} AS {cell}" for name, cell in was.items()],
-        )
-        .selectExpr("*", *[f"{is_number(cells[name], name)} AS {flag}" for name, flag in numbers.items()])
-        .selectExpr("*", *typed, *before)
-        .selectExpr(
-            *[quoted(name) for name in schema.names],
-            *_told_of_row(found),
-            f"{_first(key_misfits)} AS {KEY_MISFIT}",
-            f"{_first(others)} AS {MISFIT}",
-            *(BLANK, VALUE, LINE, NAME),
-            f"false AS {TORN}",
-            names.UNSET,
-            *[before_column(index) for index in range(len(before))],
-            strange,
-            *beside,
-        )
+    key_misfits, others = _misfits(telling, cells, was, written, decoded)
+    typed_rows = _with_values(_with_texts(frame, decoded, cells, was), telling, decoded, written, cells, was)
+    return typed_rows.selectExpr(
+        *[quoted(name) for name in schema.names],
+        *_facts_of_row(decoded),
+        f"{_first(key_misfits)} AS {KEY_MISFIT}",
+        f"{_first(others)} AS {MISFIT}",
+        *(BLANK, VALUE, LINE, NAME),
+        f"false AS {TORN}",
+        names.UNSET,
+        *[before_column(index) for index in range(len(was))],
+        strange,
+        *beside,
     )
 
 
-def _told_of_row(found: Decoded) -> Sequence[str]:
+def _with_texts(frame: DataFrame, decoded: Decoded, cells: Mapping[str, str], was: Mapping[str, str]) -> DataFrame:
+    """Add the texts of cells, and what is known of a message, as columns.
+
+    An expression that is used more than once is a column of its own, or Spark would compute it each time.
+    """
+    return frame.selectExpr(
+        "*",
+        f"{_unset(decoded)} AS {names.UNSET}",
+        f"{decoded.blank} AS {BLANK}",
+        f"{has_match(decoded.texts, LONG)} AS {_HAS_LONG}",
+    ).selectExpr(
+        "*",
+        f"{_HAS_LONG} AND {has_match(decoded.texts, f'{LONG_DOUBLE}|{TINY}')} AS {_HAS_DOUBLE}",
+        *[f"{_sent(decoded, name)} AS {cell}" for name, cell in cells.items()],
+        *[f"{decoded.before.get(name, NULL)} AS {cell}" for name, cell in was.items()],
+    )
+
+
+def _with_values(
+    frame: DataFrame,
+    telling: RowSettings,
+    decoded: Decoded,
+    written: Mapping[str, Writing],
+    cells: Mapping[str, str],
+    was: Mapping[str, str],
+) -> DataFrame:
+    """Add the typed values of cells, and those before the change."""
+    schema = telling.dimension.schema
+    unscaled = [c for c in schema if decoded.texts and _is_base64(c, written)]
+    numbers = {c.name: f"_lakeward_is_number_{index}" for index, c in enumerate(unscaled)}
+    values = partial(_value, written=written, numbers=numbers, typed=decoded.typed)
+    typed = [f"{values(cells[c.name], c)} AS {quoted(c.name)}" for c in schema]
+    before_columns = [*enumerate(telling.before_columns)]
+    before = [f"{values(was[c.name], c)} AS {before_column(index)}" for index, c in before_columns]
+    flags = [f"{is_number(cells[name], name)} AS {flag}" for name, flag in numbers.items()]
+    return frame.selectExpr("*", *flags).selectExpr("*", *typed, *before)
+
+
+def _facts_of_row(decoded: Decoded) -> Sequence[str]:
     """Return operation, time, sequence and the other columns about a row, as SQL with their names."""
     return (
-        f"{found.operation} AS {OP_TEXT}",
-        f"coalesce(string(timestamp_micros({found.time})), {found.unread_time}) AS {TIME_TEXT}",
-        f"CASE WHEN NOT {BLANK} THEN {found.sequence} END AS {SEQUENCE_TEXT}",
-        f"{found.transaction} AS {TRANSACTION_TEXT}",
-        f"{found.broken} AS {BROKEN}",
-        f"{found.has_image} AS {HAS_IMAGE}",
-        f"{found.log} AS {LOG}",
+        f"{decoded.operation} AS {OP_TEXT}",
+        f"coalesce(string(timestamp_micros({decoded.time})), {decoded.unread_time}) AS {TIME_TEXT}",
+        f"CASE WHEN NOT {BLANK} THEN {decoded.sequence} END AS {SEQUENCE_TEXT}",
+        f"{decoded.transaction} AS {TRANSACTION_TEXT}",
+        f"{decoded.broken} AS {BROKEN}",
+        f"{decoded.has_image} AS {HAS_IMAGE}",
+        f"{decoded.log} AS {LOG}",
     )
 
 
@@ -182,14 +198,14 @@ def _misfits(
     cells: Mapping[str, str],
     was: Mapping[str, str],
     written: Mapping[str, Writing],
-    found: Decoded,
+    decoded: Decoded,
 ) -> tuple[list[str], list[str]]:
     """Return why each cell and each value before the change does not fit, as SQL: of key columns, and of others."""
     of_key: list[str] = []
     others: list[str] = []
-    key, texts = telling.dimension.key, found.texts
+    key, texts = telling.dimension.key, decoded.texts
     for column in telling.dimension.schema:
-        if column.name in found.typed:
+        if column.name in decoded.typed:
             continue
         cell = cells[column.name]
         is_plain = column.type.name == "string" and written.get(column.name, PLAIN).wire is Wire.PLAIN
@@ -198,7 +214,7 @@ def _misfits(
             wrong = f"coalesce({wrong}, {altered})"
         (of_key if column.name in key else others).append(wrong)
     for index, column in enumerate(telling.before_columns):
-        if column.name in found.typed:
+        if column.name in decoded.typed:
             continue
         wrong = misfit(was[column.name], column, before_column(index))
         (of_key if column.name in key else others).append(wrong)
@@ -230,8 +246,8 @@ def _is_altered(cell: str, type_: Type, texts: Sequence[str]) -> str | None:
         return f"CASE WHEN {_HAS_LONG} AND ({is_bound}) THEN {is_rounded(cell, texts, _HAS_LONG)} ELSE false END"
     if not _has_exact_numbers(type_):
         return None
-    form, found = (_DOUBLE_WITHIN, "true") if type_.is_nested else (DOUBLE, is_rounded(cell, texts, _HAS_LONG))
-    return f"CASE WHEN {_HAS_DOUBLE} AND {cell} RLIKE {text(form)} THEN {found} ELSE false END"
+    form, is_other = (_DOUBLE_WITHIN, "true") if type_.is_nested else (DOUBLE, is_rounded(cell, texts, _HAS_LONG))
+    return f"CASE WHEN {_HAS_DOUBLE} AND {cell} RLIKE {text(form)} THEN {is_other} ELSE false END"
 
 
 def _has_exact_numbers(type_: Type) -> bool:
@@ -267,18 +283,18 @@ def _value(
     return f"CASE WHEN {numbers[column.name]} THEN {value_of(cell, column.type, PLAIN)} ELSE {value} END"
 
 
-def _sent(found: Decoded, name: str) -> str:
-    cell = found.cells.get(name, NULL)
-    if name not in found.unset:
+def _sent(decoded: Decoded, name: str) -> str:
+    cell = decoded.cells.get(name, NULL)
+    if name not in decoded.unset:
         return cell
     return f"CASE WHEN NOT coalesce(array_contains({names.UNSET}, {text(name)}), false) THEN {cell} END"
 
 
-def _unset(found: Decoded) -> str:
+def _unset(decoded: Decoded) -> str:
     """Return the names of the columns that a message did not send, as SQL; NULL if it sent all."""
-    if not found.unset:
+    if not decoded.unset:
         return "CAST(NULL AS array<string>)"
-    marked = ", ".join(f"CASE WHEN {is_unset} THEN {text(name)} END" for name, is_unset in found.unset.items())
+    marked = ", ".join(f"CASE WHEN {is_unset} THEN {text(name)} END" for name, is_unset in decoded.unset.items())
     return f"nullif(array_compact(array({marked})), CAST(array() AS array<string>))"
 
 

@@ -82,19 +82,23 @@ class DmsMessages:
 
     def decoded(self, telling: RowSettings) -> Decoded:
         """Return the cells and the other parts of parsed messages, as SQL."""
-        schema, told, said = telling.dimension.schema, telling.dimension.before_columns, cell(_META, "operation")
-        known = " ".join(f"WHEN '{word}' THEN '{meaning}'" for word, meaning in OPERATIONS.items())
-        is_change = f"{said} = 'update'" if telling.dimension.key else f"{said} IN ('update', 'delete')"
-        before = {name: f"CASE WHEN {is_change} THEN {self._before(name)} END" for name in told}
+        schema, before_columns, operation = (
+            telling.dimension.schema,
+            telling.dimension.before_columns,
+            cell(_META, "operation"),
+        )
+        cases = " ".join(f"WHEN '{word}' THEN '{meaning}'" for word, meaning in OPERATIONS.items())
+        is_change = f"{operation} = 'update'" if telling.dimension.key else f"{operation} IN ('update', 'delete')"
+        before = {name: f"CASE WHEN {is_change} THEN {self._before(name)} END" for name in before_columns}
         when = f"coalesce({cell(_META, 'commit-timestamp')}, {cell(_META, 'timestamp')})"
         return Decoded(
             cells={c.name: cell(_DATA, c.name) for c in schema},
             before=before,
-            has_image=self._has_image(told, said),
-            operation=f"CASE {said} {known} ELSE {said} END",
+            has_image=self._has_image(before_columns, operation),
+            operation=f"CASE {operation} {cases} ELSE {operation} END",
             time=f"unix_micros({to_type(when, Type('timestamp'), TextFormat())})",
             unread_time=f"concat('the time of metadata: ', {when})",
-            sequence=no_place(f"{said} = 'load'"),
+            sequence=no_place(f"{operation} = 'load'"),
             transaction=f"coalesce({cell(_META, 'transaction-id')}, {when})",
             broken=self._broken(),
             blank=self._blank(),
@@ -109,14 +113,14 @@ class DmsMessages:
         is_none = f"{BODY} IS NULL OR {bare(BODY)} IN ('', 'null') OR NOT ({_IS_ROW})"
         return f"coalesce({is_none}, false) OR {OF_OTHER}"
 
-    def _has_image(self, columns: Sequence[str], said: str) -> str:
+    def _has_image(self, columns: Sequence[str], operation: str) -> str:
         """Return whether a message has all values before the change, as SQL; a missing one may not be NULL."""
         images = {name: has(_BEFORE, name) for name in columns}
         if self.before_prefix is not None:
             images = {name: f"({has(_DATA, self.before_prefix + name)} OR {sql})" for name, sql in images.items()}
         gone = [f"({has(_DATA, name)} OR {sql})" for name, sql in images.items()]
-        was, is_gone = (" AND ".join(found) or "false" for found in (images.values(), gone))
-        return f"CASE WHEN {said} = 'delete' THEN {is_gone} ELSE {was} END"
+        was, is_gone = (" AND ".join(conditions) or "false" for conditions in (images.values(), gone))
+        return f"CASE WHEN {operation} = 'delete' THEN {is_gone} ELSE {was} END"
 
     def _before(self, name: str) -> str:
         image = cell(_BEFORE, name)

@@ -27,14 +27,14 @@ _IS_LEFT = "_lakeward_is_left"
 class Half:
     """The properties by which a message is recognised as half of a key change, each as SQL.
 
-    `said` is its operation, `transaction` its transaction. `keys` are the cells of its key, NULL unless all are
-    present. `lacks` says that it is an insert with values that were not logged, `is_row` that it has a row at all:
-    a tombstone may be between the two halves. If headers mark both halves, which are applied as delete and insert:
-    `key` is the text of the message's key, `enters` and `leaves` say that the row gets or leaves that key, and
-    `other` is the other key.
+    `operation` is its operation, `transaction` its transaction. `keys` are the cells of its key, NULL unless all
+    are present. `lacks` says that it is an insert with values that were not logged, `is_row` that it has a row at
+    all: a tombstone may be between the two halves. If headers mark both halves, which are applied as delete and
+    insert: `key` is the text of the message's key, `enters` and `leaves` say that the row gets or leaves that key,
+    and `other` is the other key.
     """
 
-    said: str
+    operation: str
     transaction: str
     keys: str
     lacks: str
@@ -61,23 +61,23 @@ def linked(
     If a row gets a key that another row leaves later in the transaction, the delete of that other row would remove
     it. Such an insert is linked with its old key by the headers, and becomes an update.
     """
-    values = f"'said', {half.said}, 'transaction', {half.transaction}, 'keys', {half.keys}"
+    values = f"'operation', {half.operation}, 'transaction', {half.transaction}, 'keys', {half.keys}"
     this = f"named_struct({values}, 'lacks', {half.lacks} AND {LEFT} IS NULL)"
     topic = F.expr(f"coalesce({TOPIC}, '')")
     window = Window.partitionBy(topic, F.expr(half.is_row), F.expr(partition or "''")).orderBy(*order)
     neighbours = {_BEFORE: F.lag(_THIS).over(window), _AFTER: F.lead(_THIS).over(window)}
-    found = opened.selectExpr("*", f"{this} AS {_THIS}").withColumns(neighbours)
-    found = found.selectExpr(
+    frame = opened.selectExpr("*", f"{this} AS {_THIS}").withColumns(neighbours)
+    frame = frame.selectExpr(
         "*", f"{_is_pair(_BEFORE, _THIS)} AS {_ENTERS}", f"{_is_pair(_THIS, _AFTER)} AS {_LEAVES}"
     )
-    found = found.withColumn(_IS_SURE, F.lit(True) if partition is None else _pairs_off(topic))
+    frame = frame.withColumn(_IS_SURE, F.lit(True) if partition is None else _pairs_off(topic))
     behind = Window.partitionBy(topic, F.expr(half.transaction), F.expr(half.key)).orderBy(*order)
     behind = behind.rowsBetween(1, Window.unboundedFollowing)
     is_left = F.coalesce(F.max(F.expr(half.leaves)).over(behind), F.lit(False))
     is_told = F.expr(f"{half.enters} AND {half.transaction} IS NOT NULL")
-    found = found.withColumn(_IS_LEFT, is_told & is_left)
+    frame = frame.withColumn(_IS_LEFT, is_told & is_left)
     columns = [name for name in opened.columns if name not in (LEFT, MOVED, operation)]
-    return found.selectExpr(
+    return frame.selectExpr(
         *columns,
         f"coalesce({LEFT}, CASE WHEN {_IS_LEFT} THEN {half.other} "
         f"WHEN {_ENTERS} AND {_IS_SURE} THEN {_BEFORE}.keys END) AS {LEFT}",
@@ -88,7 +88,7 @@ def linked(
 
 def _is_pair(one: str, other: str) -> str:
     is_told = f"{one}.keys IS NOT NULL AND {one}.transaction = {other}.transaction"
-    return f"coalesce({one}.said = 'delete' AND {other}.lacks AND {is_told}, false)"
+    return f"coalesce({one}.operation = 'delete' AND {other}.lacks AND {is_told}, false)"
 
 
 def _pairs_off(topic: Column) -> Column:
@@ -99,4 +99,4 @@ def _pairs_off(topic: Column) -> Column:
         return F.count_if(F.expr(of)).over(window)
 
     pairs = count(_ENTERS)
-    return (count(f"{_THIS}.said = 'delete' AND NOT {MOVED}") == pairs) & (count(f"{_THIS}.lacks") == pairs)
+    return (count(f"{_THIS}.operation = 'delete' AND NOT {MOVED}") == pairs) & (count(f"{_THIS}.lacks") == pairs)

@@ -45,8 +45,8 @@ def sequence(field: Callable[[str], str], is_read: str, commit: str) -> str:
 
 def sequence_of_mongodb(field: Callable[[str], str], is_read: str) -> str:
     """Return the sequence of a rewritten message of MongoDB's connector, as `sequence` does."""
-    found = _place_or_field(number(field(PLACE)), PLACE, field)
-    return f"CASE WHEN {field(PLACE)} IS NOT NULL THEN {found} ELSE {no_place(is_read)} END"
+    place = _place_or_field(number(field(PLACE)), PLACE, field)
+    return f"CASE WHEN {field(PLACE)} IS NOT NULL THEN {place} ELSE {no_place(is_read)} END"
 
 
 def _place_or_field(place: str, name: str, field: Callable[[str], str]) -> str:

@@ -149,7 +149,7 @@ def has_half(value: str) -> str:
 def why_broken(value: str, words: str) -> str:
     """Return in words why a text is no object, as SQL; it is `words` if the text is no JSON, or another value."""
     objects = [value, *(f"get_json_object({value}, {text(path)})" for path in _PARTS)]
-    keys = ", ".join(f"json_object_keys({found})" for found in objects)
+    keys = ", ".join(f"json_object_keys({document})" for document in objects)
     twice = f"transform(array({keys}), k -> get(filter(k, x -> size(filter(k, y -> y = x)) > 1), 0))"
     named = f"concat('the key \"', get(array_compact({twice}), 0), '\" stands twice in a JSON object')"
     return (
@@ -163,7 +163,7 @@ def why_broken(value: str, words: str) -> str:
     )
 
 
-def whole(of: str) -> str:
+def parsed_object(of: str) -> str:
     """Return the parsed object of a struct of `with_parsed`, as SQL; NULL if the text is broken."""
     return f"CASE WHEN {of}.{_BROKEN} IS NULL THEN {of}.it END"
 
@@ -213,7 +213,7 @@ def is_rounded(cell: str, texts: Sequence[str], has_long: str) -> str:
         return f"CASE WHEN {is_likely} THEN {is_it} ELSE false END"
     is_double = f"schema_of_variant(c) = 'DOUBLE' AND CAST(c AS string) = {cell}"
     maps = (f"map_values(try_variant_get(v, '{path_of(i)}', 'map<string,variant>'))" for i in (*ROWS, ("data",)))
-    is_in = " OR ".join(f"coalesce(exists({found}, c -> {is_double}), false)" for found in maps)
+    is_in = " OR ".join(f"coalesce(exists({cells}, c -> {is_double}), false)" for cells in maps)
     messages = ", ".join(f"try_parse_json({of})" for of in texts)
     return (
         f"CASE WHEN {is_likely} THEN coalesce(exists(array({messages}), v -> {is_in}), false) ELSE false END"

@@ -26,5 +26,5 @@ def transaction_name(id_: str) -> str:
 
 def transaction_name_of(id_: str) -> str:
     """Return `transaction_name` as SQL, for an id as SQL."""
-    whole = text(rf"\A{_WITH_PLACE}\z")
-    return f"regexp_replace({id_}, {whole}, '$1')"
+    pattern = text(rf"\A{_WITH_PLACE}\z")
+    return f"regexp_replace({id_}, {pattern}, '$1')"

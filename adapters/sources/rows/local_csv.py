@@ -231,8 +231,8 @@ def _has_image(own: Mapping[str, _Cells], count: int, reading: Reading) -> pa.Ar
     wanted = [own.get(BEFORE + item.name) for item in reading.before_columns]
     if OP not in own or None in wanted:
         return pa.nulls(count, pa.bool_())
-    whole = [True] * count
+    has_all = [True] * count
     for cells in wanted:
         if cells is not None and any(cells.unset):
-            whole = [so_far and not unset for so_far, unset in zip(whole, cells.unset, strict=True)]
-    return pa.array(whole, pa.bool_())
+            has_all = [so_far and not unset for so_far, unset in zip(has_all, cells.unset, strict=True)]
+    return pa.array(has_all, pa.bool_())

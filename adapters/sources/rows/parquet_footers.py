@@ -65,15 +65,15 @@ class Footer:
             tuple((name, written) for written, name in now.items() if written != name),
         )
 
-    def with_types(self, *known: Schema | None, renames: Mapping[str, str] = _AS_NOW) -> Footer:
-        """Return the footer with types for its columns without one, from the first schema of `known` that has them.
+    def with_types(self, *schemas: Schema | None, renames: Mapping[str, str] = _AS_NOW) -> Footer:
+        """Return the footer with types for its columns without one, from the first of `schemas` that has them.
 
         `renames` are the present names of columns, by their names in the file.
         """
         more = []
         for name in (name for name, form in self.forms if form is PhysicalForm.NOTHING):
             called = (renames.get(name, name), name)
-            columns = (schema.find(now) for schema in known if schema is not None for now in called)
+            columns = (schema.find(now) for schema in schemas if schema is not None for now in called)
             column = next((one for one in columns if one is not None), None)
             more += [] if column is None else [Column(name, column.type)]
         return replace(self, schema=Schema((*self.schema, *more)))

@@ -59,19 +59,12 @@ def read_parquet(
     `called` has the names in the files of columns that were renamed, by their present names.
     """
     schema = reading.dimension.schema
-    time, place, prefix = reading.timestamp_column, reading.sequence_column, reading.before_prefix
+    time, place = reading.timestamp_column, reading.sequence_column
     frame = _named(_with_forms(spark.read, footer).parquet(*[escaped(path) for path in paths]), footer)
     text_of = partial(_text_of, reading=reading, footer=footer)
-    has = set(frame.columns)
     owns = [_Cell(called.get(c.name, c.name), c, reading, footer, n) for n, c in enumerate(schema)]
-    before: list[_Cell] = []
-    sent, lacks = [own.display for own in owns], False
-    for item in reading.before_columns:
-        name = f"{prefix or ''}{called.get(item.name, item.name)}"
-        is_there = prefix is not None and name in has
-        lacks = lacks or not is_there
-        before.append(_Cell(name if is_there else None, item, reading, footer, len(schema) + len(before)))
-        sent += [before[-1].display] if is_there else []
+    before = _before_cells(reading, footer, called, frame.columns)
+    sent = [cell.display for cell in (*owns, *(cell for cell in before if cell.name is not None))]
     cells = (*owns, *before)
     of_key = [cell.column.name in reading.dimension.key for cell in cells]
     wrong = [cell.misfit for cell in cells]
@@ -89,9 +82,21 @@ def read_parquet(
         f"string(NULL) AS {BROKEN}",
         *[f"false AS {name}" for name in (BLANK, TORN)],
         f"CAST(NULL AS array<string>) AS {names.UNSET}",
-        f"{'boolean(NULL)' if lacks else 'true'} AS {HAS_IMAGE}",
+        f"{'boolean(NULL)' if any(cell.name is None for cell in before) else 'true'} AS {HAS_IMAGE}",
         *[f"{cell.value} AS {before_column(index)}" for index, cell in enumerate(before)],
     )
+
+
+def _before_cells(
+    reading: Reading, footer: Footer, called: Mapping[str, str], columns: Sequence[str]
+) -> Sequence[_Cell]:
+    """Return the cells with values before the change; one that the files lack has no name."""
+    cells = []
+    for number, column in enumerate(reading.before_columns, len(reading.dimension.schema)):
+        name = f"{reading.before_prefix or ''}{called.get(column.name, column.name)}"
+        is_there = reading.before_prefix is not None and name in columns
+        cells.append(_Cell(name if is_there else None, column, reading, footer, number))
+    return cells
 
 
 def _named(frame: DataFrame, footer: Footer) -> DataFrame:

@@ -412,10 +412,10 @@ def _refuse_misfits(frame: DataFrame, reading: Reading, entries: Sequence[Entry]
     sequence = reading.sequence(_NEW_SEQUENCE)
     words, is_none = text('" is not a sequence'), f"{_NEW_SEQUENCE} IS NOT NULL AND {sequence} IS NULL"
     no_place = f"CASE WHEN {is_none} THEN concat('\"', {_NEW_SEQUENCE}, {words}) END"
-    listed = f"filter(array({', '.join([*wrong, no_time, no_place])}), said -> said IS NOT NULL)"
-    rows = frame.selectExpr(_ENTRY, f"{listed} AS said").where("size(said) > 0").collect()
+    listed = f"filter(array({', '.join([*wrong, no_time, no_place])}), reason -> reason IS NOT NULL)"
+    rows = frame.selectExpr(_ENTRY, f"{listed} AS reasons").where("size(reasons) > 0").collect()
     if rows:
-        places = [(entries[row[_ENTRY]], row["said"]) for row in rows]
+        places = [(entries[row[_ENTRY]], row["reasons"]) for row in rows]
         raise RepairError(
             f"{reading.dimension.name}: {format_count(len(rows), 'repaired row does', 'repaired rows do')} not "
             "fit the table",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from lakeward.adapters.aws.s3.access import is_url, normal
+from lakeward.adapters.aws.s3.access import is_url, normal_url
 from lakeward.core.errors import ConfigError
 
 SETTING: Final = (
@@ -19,7 +19,7 @@ def staging_url(value: str | None) -> str | None:
     """Return the prefix of a bucket that a setting names; raises ValueError for an invalid one."""
     if value is not None:
         try:
-            normal(value)
+            normal_url(value)
         except ConfigError as error:
             raise ValueError("must be a prefix of a bucket, as s3://bucket/prefix, without `//` in it") from error
     return value
@@ -37,4 +37,4 @@ def default_staging(warehouse: object, master: str) -> str | None:
     """
     if master.startswith("local") or not isinstance(warehouse, str) or not is_url(warehouse):
         return None
-    return f"{normal(warehouse)}/_staging"
+    return f"{normal_url(warehouse)}/_staging"

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final
 
 from botocore.exceptions import ClientError
 
-from lakeward.adapters.aws.s3.access import normal, split
+from lakeward.adapters.aws.s3.access import bucket_and_key, normal_url
 from lakeward.adapters.aws.s3.error_messages import explain_s3_errors
 from lakeward.adapters.aws.s3.range_reader import open_object
 from lakeward.core.ports import Stored
@@ -31,17 +31,17 @@ class StagingPrefix:
 
     def path(self, name: str) -> str:
         """Return the URL of an object; raises ConfigError for a name that S3 or Hadoop reads as another one."""
-        return normal(f"{self.url}/{name}")
+        return normal_url(f"{self.url}/{name}")
 
     def upload(self, file: Path, name: str) -> None:
         """Write a file of the disk."""
         url = self.path(name)
         with explain_s3_errors(url):
-            self.client.upload_file(str(file), *split(url))
+            self.client.upload_file(str(file), *bucket_and_key(url))
 
     def write(self, name: str, content: bytes) -> None:
         """Write an object."""
-        bucket, key = split(url := self.path(name))
+        bucket, key = bucket_and_key(url := self.path(name))
         with explain_s3_errors(url):
             self.client.put_object(Bucket=bucket, Key=key, Body=content)
 
@@ -57,13 +57,13 @@ class StagingPrefix:
     def copy(self, name: str, to: str) -> None:
         """Copy an object within the prefix."""
         source, url = self.path(name), self.path(to)
-        bucket, key = split(source)
+        bucket, key = bucket_and_key(source)
         with explain_s3_errors(source):
-            self.client.copy({"Bucket": bucket, "Key": key}, *split(url))
+            self.client.copy({"Bucket": bucket, "Key": key}, *bucket_and_key(url))
 
     def list(self, folder: str = "") -> Iterator[Stored]:
         """Yield all objects below a folder, also hidden ones, with their names below the prefix."""
-        bucket, start = split(f"{self.url}/")
+        bucket, start = bucket_and_key(f"{self.url}/")
         prefix = f"{start}{folder}/" if folder else start
         with explain_s3_errors(self.url):
             for page in self.client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
@@ -76,7 +76,7 @@ class StagingPrefix:
 
         Raises an error for the first object that S3 refuses to delete, also where it answers with status 200.
         """
-        bucket, start = split(f"{self.url}/")
+        bucket, start = bucket_and_key(f"{self.url}/")
         keys = [{"Key": f"{start}{name}"} for name in names]
         for first in range(0, len(keys), _AT_ONCE):
             with explain_s3_errors(self.url):

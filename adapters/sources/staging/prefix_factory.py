@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lakeward.adapters.aws.s3.access import JARS, find_access, normal
+from lakeward.adapters.aws.s3.access import JARS, find_access, normal_url
 from lakeward.adapters.spark.session.s3a import s3a_settings
 from lakeward.plugins import Runtime
 
@@ -25,4 +25,4 @@ def open_staging(setting: str | None, runtime: Runtime, kind: str) -> StagingPre
     from lakeward.adapters.sources.staging.prefix import StagingPrefix  # noqa: PLC0415  # it imports boto3
 
     runtime.require(JARS, settings=s3a_settings(access))
-    return StagingPrefix("/".join((normal(url), runtime.pipeline or "pipeline", kind)), access.client)
+    return StagingPrefix("/".join((normal_url(url), runtime.pipeline or "pipeline", kind)), access.client)

@@ -135,8 +135,8 @@ def _with_steps(compared: DataFrame, is_other: str) -> DataFrame:
     # The highest place comes first, and of that the earliest time.
     begins = f"is_read AND NOT has_begun AND coalesce(min(is_read) {over}, true)"
     is_first = f"(is_initial OR ({begins})) AND has_place AND time IS NOT NULL"
-    known = "CASE WHEN snapshot IS NOT NULL THEN struct(-snapshot AS below, snapshot_time AS time) END"
-    snapshot = f"least({known}, min(CASE WHEN is_first THEN struct(-place AS below, time) END) {over})"
+    snapshot_step = "CASE WHEN snapshot IS NOT NULL THEN struct(-snapshot AS below, snapshot_time AS time) END"
+    snapshot = f"least({snapshot_step}, min(CASE WHEN is_first THEN struct(-place AS below, time) END) {over})"
     running = compared.selectExpr("*", f"{is_first} AS is_first").selectExpr(
         *("object", "row", "place", "time", "log", "has_place", "is_read"),
         "overlaps AND has_place AND NOT is_read AS overlaps",
@@ -170,10 +170,10 @@ def _step(row: Row | None) -> LogStep | None:
     return LogStep(row["row"], LogName.of(row["log"]), row["has_place"], row["is_read"], row["was_open"])
 
 
-def before_steps(found: Sequence[Group], reached: LogReached) -> Mapping[int, LogReached]:
+def before_steps(groups_of_objects: Sequence[Group], reached: LogReached) -> Mapping[int, LogReached]:
     """Return how far a table, or the partition, is before each object in which a change may step back."""
     before: dict[int, LogReached] = {}
-    for item, groups in sorted(by_object(found).items()):
+    for item, groups in sorted(by_object(groups_of_objects).items()):
         of_item, compared = spans(groups), reached.of(item)
         after = reduce(LogReached.with_span, of_item, compared)
         if any(_may_step(span, after) for span in of_item):

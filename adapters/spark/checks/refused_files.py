@@ -15,13 +15,13 @@ from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.facts import READ_REASONS, Refusal
 
 
-def find_refusals(frame: Frame, found: Sequence[Group]) -> Mapping[int, Refusal]:
+def find_refusals(frame: Frame, groups_of_objects: Sequence[Group]) -> Mapping[int, Refusal]:
     """Return, by the order of the object, the refusal of each object of which no row can be read for one reason.
 
     The frame is read again only if there is such an object.
     """
     rows: dict[int, tuple[Reason, int]] = {}
-    for order, groups in by_object(found).items():
+    for order, groups in by_object(groups_of_objects).items():
         rows_read = [group for group in groups if group.reason != SKIPPED]
         reasons = {group.reason for group in rows_read}
         if len(reasons) == 1 and (reason := reasons.pop()) in _READ:

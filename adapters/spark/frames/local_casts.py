@@ -97,8 +97,8 @@ def _usual_form(type_: Type) -> str:
     """Return a pattern of texts that Arrow and Spark read alike, for a type."""
     if type_.name != "decimal":
         return _USUAL_FORMS[type_.name]
-    whole = type_.precision - type_.scale
-    digits = rf"[0-9]{{1,{whole}}}" if whole else "0"
+    places = type_.precision - type_.scale
+    digits = rf"[0-9]{{1,{places}}}" if places else "0"
     fraction = rf"(\.[0-9]{{1,{type_.scale}}})?" if type_.scale else ""
     return rf"\A-?{digits}{fraction}\z"
 

@@ -7,7 +7,7 @@ The rows of one file are an Arrow table with the columns that the Spark readers 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, TypeAlias
@@ -185,46 +185,53 @@ def _problems(
     numbers: Sequence[int | None],
 ) -> Sequence[_Problem]:
     """Return the problems that rows can have, in order of precedence."""
-
-    def text_of(name: str) -> Callable[[int], str | None]:
-        return lambda row: rows.column(name)[row].as_py()
-
-    def quoted_text(name: str, explanation: str) -> Callable[[int], str]:
-        return lambda row: _explanation_of(rows.column(name)[row].as_py(), explanation)
-
     unreadable = Reason.UNREADABLE.value
-    problems = [
+    return [
         _Problem(rows.column(BLANK), SKIPPED, lambda _row: ""),
-        _Problem(rows.column(BROKEN).is_valid(), unreadable, text_of(BROKEN)),
-        _Problem(rows.column(KEY_MISFIT).is_valid(), unreadable, text_of(KEY_MISFIT)),
+        _Problem(rows.column(BROKEN).is_valid(), unreadable, _text_of(rows, BROKEN)),
+        _Problem(rows.column(KEY_MISFIT).is_valid(), unreadable, _text_of(rows, KEY_MISFIT)),
+        *_key_problems(rows, telling, operations),
+        *(() if file.is_load else _order_problems(rows, telling, times, numbers)),
+        _Problem(
+            operations.is_null(),
+            Reason.OPERATION.value,
+            lambda row: _no_operation(rows.column(OP_TEXT)[row].as_py()),
+        ),
+        _Problem(rows.column(MISFIT).is_valid(), Reason.CAST.value, _text_of(rows, MISFIT)),
     ]
+
+
+def _text_of(rows: pa.Table, name: str) -> Callable[[int], str | None]:
+    """Return a function that explains a row by the text in a column."""
+    return lambda row: rows.column(name)[row].as_py()
+
+
+def _key_problems(rows: pa.Table, telling: RowSettings, operations: pa.Array) -> Iterator[_Problem]:
+    """Yield a problem for each key column: it may be NULL in a truncate alone."""
     has_key = pc.fill_null(pc.not_equal(operations, Operation.TRUNCATE.value), True)
     for name in telling.dimension.key:
         lacks_key = pc.and_(rows.column(name).is_null(), has_key)
-        problems.append(
-            _Problem(lacks_key, Reason.NULL_KEY.value, _constant_text(f"the key column {name} is NULL"))
-        )
-    if not file.is_load:
-        no_time = times.is_null()
-        if not telling.goes_by_time:  # a change need not have a commit time
-            no_time = pc.and_(no_time, rows.column(TIME_TEXT).is_valid())
-        problems.append(_Problem(no_time, Reason.SEQUENCE.value, quoted_text(TIME_TEXT, "is not a commit time")))
-    if telling.sequence_column is not None and not file.is_load:
+        yield _Problem(lacks_key, Reason.NULL_KEY.value, _constant_text(f"the key column {name} is NULL"))
+
+
+def _order_problems(
+    rows: pa.Table, telling: RowSettings, times: pa.Array, numbers: Sequence[int | None]
+) -> Iterator[_Problem]:
+    """Yield the problems of changes that have no commit time, or no place in the order."""
+    no_time = times.is_null()
+    if not telling.goes_by_time:  # a change need not have a commit time
+        no_time = pc.and_(no_time, rows.column(TIME_TEXT).is_valid())
+    yield _Problem(
+        no_time,
+        Reason.SEQUENCE.value,
+        lambda row: _explanation_of(rows.column(TIME_TEXT)[row].as_py(), "is not a commit time"),
+    )
+    if telling.sequence_column is not None:
         explanation = f"is not a number of up to {MOST_DIGITS} digits above 0 (column {telling.sequence_column})"
         if telling.is_any_number:
             explanation = f"says nothing of the order ({telling.sequence_column})"
         no_place = pa.array([number is None for number in numbers], pa.bool_())
-        problems.append(
-            _Problem(no_place, Reason.SEQUENCE.value, _no_place(rows, telling.sequence_column, explanation))
-        )
-    unknown_operation = _Problem(
-        operations.is_null(), Reason.OPERATION.value, lambda row: _no_operation(rows.column(OP_TEXT)[row].as_py())
-    )
-    return [
-        *problems,
-        unknown_operation,
-        _Problem(rows.column(MISFIT).is_valid(), Reason.CAST.value, text_of(MISFIT)),
-    ]
+        yield _Problem(no_place, Reason.SEQUENCE.value, _no_place(rows, telling.sequence_column, explanation))
 
 
 def _no_place(rows: pa.Table, column: str, words: str) -> Callable[[int], str]:

@@ -187,11 +187,6 @@ def to_events(rows: DataFrame, files: DataFrame, telling: RowSettings, also: Seq
     reasons = " ".join(f"WHEN {wrong} THEN '{reason}'" for wrong, reason, _ in problems)
     is_reject = f"{names.REASON} != '{SKIPPED}'"
     has_text = "true" if telling.dimension.keeps_text else is_reject
-    change_sequence = names.TIME if telling.goes_by_time else "0L"
-    if telling.sequence_column is not None:
-        change_sequence = _NUMBER
-    type_ = names.sequence_type(telling.dimension.sequences)
-    lowest = f"CAST('{LOAD_SEQUENCE}' AS {type_})"  # the least bigint cannot be written as a literal
     with_operations = rows.join(F.broadcast(files), NAME).selectExpr(
         "*",
         f"{_operation(telling)} AS {names.OPERATION}",
@@ -203,7 +198,7 @@ def to_events(rows: DataFrame, files: DataFrame, telling: RowSettings, also: Seq
     return with_text.selectExpr(
         *[quoted(name) for name in telling.dimension.schema.names],
         names.OPERATION,
-        f"CASE WHEN {IS_LOAD} THEN {lowest} ELSE coalesce({change_sequence}, {lowest}) END AS {names.SEQUENCE}",
+        f"{_sequence(telling)} AS {names.SEQUENCE}",
         names.OBJECT,
         f"{LINE} AS {names.ROW}",
         f"shiftleft({RANK}, {ARRIVAL_BITS}) + {LINE} AS {names.ARRIVAL}",
@@ -217,6 +212,16 @@ def to_events(rows: DataFrame, files: DataFrame, telling: RowSettings, also: Seq
         f"{BROKEN} IS NOT NULL AND NOT {BLANK} AS {MALFORMED}",
         *also,
     )
+
+
+def _sequence(telling: RowSettings) -> str:
+    """Return SQL for the sequence of a row: the lowest one for a row of a load, and for a change without one."""
+    change_sequence = names.TIME if telling.goes_by_time else "0L"
+    if telling.sequence_column is not None:
+        change_sequence = _NUMBER
+    type_ = names.sequence_type(telling.dimension.sequences)
+    lowest = f"CAST('{LOAD_SEQUENCE}' AS {type_})"  # the least bigint cannot be written as a literal
+    return f"CASE WHEN {IS_LOAD} THEN {lowest} ELSE coalesce({change_sequence}, {lowest}) END"
 
 
 def _partial_row_columns(telling: RowSettings) -> Sequence[str]:

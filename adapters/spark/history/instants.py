@@ -30,7 +30,9 @@ from lakeward.core.schema import Schema, Type
 _IS_KEYED_EVENT: Final = f"{IS_EVENT} AND {names.OPERATION} != '{Operation.TRUNCATE.value}'"
 
 
-def dated(frame: DataFrame, dimension: Dimension, epoch: int, ran: int, *, is_first: bool = False) -> DataFrame:
+def add_instants(
+    frame: DataFrame, dimension: Dimension, epoch: int, ran: int, *, is_first: bool = False
+) -> DataFrame:
     """Add to events the instant from which they count, unless they have one already: `instant_of` as SQL.
 
     `ran` is the time of the run in microseconds since 1970. With `is_first` the batch is the first of its table.
@@ -46,7 +48,7 @@ def dated(frame: DataFrame, dimension: Dimension, epoch: int, ran: int, *, is_fi
     return frame.withColumn(names.INSTANT, F.expr(instant))
 
 
-def undated(frame: DataFrame, dimension: Dimension) -> str | None:
+def undated_reason(frame: DataFrame, dimension: Dimension) -> str | None:
     """Return SQL for why an event has no valid instant although it needs one; NULL for all other events.
 
     The result is None if every event has one: `lakeward.core.history.instants.undated_detail` as SQL.

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.spark.history.surrogate_numbers import Numbering
 from lakeward.adapters.spark.history.version_rows import BEGINS, ENDS, STORED, VersionRows
+from lakeward.adapters.spark.history.versions import Versions
 from lakeward.adapters.spark.merge.fold.fold_items import KEY, Key
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.fragments import let, struct
@@ -95,18 +96,8 @@ def _versions(writer: VersionRows, span: SnapshotSpan, earlier: str) -> str:
     versions = writer.versions
     if span.begins >= span.ends:
         return earlier
-    sequence = names.sequence_type(versions.sequences)
-    place = {
-        "e": str(span.position.epoch),
-        "s": f"CAST('{LOAD_SEQUENCE}' AS {sequence})",
-        "o": f"{span.position.object}L",
-        "r": "0L",
-    }
     begins, ends = f"{span.begins}L", f"{span.ends}L"
-    shortened = _with_fields(writer, "v", ends=begins, reached=begins, place=struct(place))
-    fields = {name: f"CAST(NULL AS {type_})" for name, type_ in versions.fields.items()}
-    fields |= {"begins": begins, "ends": ends, "reached": ends, "went": "false", "cells": f"{_SNAPSHOT}.cells"}
-    fields["place"] = struct({**place, "r": f"{_SNAPSHOT}.row"})
+    shortened = _with_fields(writer, "v", ends=begins, reached=begins, place=_place(versions, span, "0L"))
     is_same = versions.alike("v.cells", f"{_SNAPSHOT}.cells", range(len(versions.schema)))
     extended = _with_fields(writer, "same[0]", begins=begins, place="greatest(same[0].place, made.place)")
     last = "try_element_at(acc, -1)"
@@ -117,7 +108,7 @@ def _versions(writer: VersionRows, span: SnapshotSpan, earlier: str) -> str:
     )
     lets = {
         "had": earlier,
-        "made": struct(fields),
+        "made": _version_of_snapshot(versions, span),
         "same": f"filter(had, v -> v.begins <= {begins} AND v.ends = {ends} AND {is_same})",
         "within": f"CASE WHEN {_SNAPSHOT} IS NULL THEN {versions.none} WHEN size(same) > 0 THEN array({extended}) "
         "ELSE array(made) END",
@@ -129,6 +120,20 @@ def _versions(writer: VersionRows, span: SnapshotSpan, earlier: str) -> str:
         f"THEN concat(slice(acc, 1, size(acc) - 1), array({merged})) ELSE concat(acc, array(v)) END)",
     }
     return let(lets, f"transform(joined, (v, i) -> {with_deletion})")
+
+
+def _version_of_snapshot(versions: Versions, span: SnapshotSpan) -> str:
+    """Return SQL for the version that the snapshot has of a key."""
+    fields = {name: f"CAST(NULL AS {type_})" for name, type_ in versions.fields.items()}
+    fields |= {"begins": f"{span.begins}L", "ends": f"{span.ends}L", "reached": f"{span.ends}L", "went": "false"}
+    fields |= {"cells": f"{_SNAPSHOT}.cells", "place": _place(versions, span, f"{_SNAPSHOT}.row")}
+    return struct(fields)
+
+
+def _place(versions: Versions, span: SnapshotSpan, row: str) -> str:
+    """Return SQL for the place of a row of the snapshot."""
+    sequence = f"CAST('{LOAD_SEQUENCE}' AS {names.sequence_type(versions.sequences)})"
+    return struct({"e": str(span.position.epoch), "s": sequence, "o": f"{span.position.object}L", "r": row})
 
 
 def _with_fields(writer: VersionRows, version: str, **fields: str) -> str:

@@ -138,8 +138,8 @@ class Versions:
         `went` is not compared: it follows from the next version. The previous key is not compared: not every table
         shows it.
         """
-        whole = [equal(f"{one}.{n}", f"{other}.{n}", Type("string")) for n in ("place", "reached")]
-        return " AND ".join([*whole, self.shows_same(one, other)])
+        places = [equal(f"{one}.{n}", f"{other}.{n}", Type("string")) for n in ("place", "reached")]
+        return " AND ".join([*places, self.shows_same(one, other)])
 
     def shows_same(self, one: str, other: str) -> str:
         """Return SQL for whether two versions have the same values and validity, whatever their last events are."""

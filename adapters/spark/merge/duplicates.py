@@ -26,17 +26,17 @@ from lakeward.core.plan import MergePlan
 _CONTENT: Final = "_lakeward_content"
 
 
-def without_facts(frame: DataFrame, plan: MergePlan, known: list[DataFrame]) -> tuple[DataFrame, int]:
+def without_facts(frame: DataFrame, plan: MergePlan, earlier: list[DataFrame]) -> tuple[DataFrame, int]:
     """Return the frame without repeated events, and how many events were left out.
 
-    An event is left out if its fact is in `known`, or came earlier in the batch. Facts at or below the low
+    An event is left out if its fact is in `earlier`, or came earlier in the batch. Facts at or below the low
     watermark are not compared: the change log may have forgotten them.
     """
     if plan.facts.least is None:
         return frame, 0
     events = with_absent(frame.where(f"{IS_EVENT} AND NOT {IS_LOAD}"), plan)  # as the change log stores them
     arrived = _facts(events, plan, names.ARRIVAL)
-    known_facts = [_facts(within_batch_range(facts, plan), plan, "bigint(NULL)") for facts in known]
+    known_facts = [_facts(within_batch_range(facts, plan), plan, "bigint(NULL)") for facts in earlier]
     repeated = (
         reduce(DataFrame.unionByName, [arrived, *known_facts])
         .groupBy(names.SEQUENCE, _CONTENT)
@@ -118,11 +118,11 @@ def _content(events: DataFrame, plan: MergePlan, left_out: Collection[str]) -> s
     return f"CASE WHEN {names.OPERATION} = 'delete' THEN xxhash64({key}) ELSE {content} END"
 
 
-def within_batch_range(known: DataFrame, plan: MergePlan) -> DataFrame:
+def within_batch_range(facts: DataFrame, plan: MergePlan) -> DataFrame:
     """Return the known facts between the least and greatest position of the batch, above the low watermark."""
     bounds = [bound for bound in (plan.facts.least, plan.facts.greatest) if bound is not None]
     least, greatest = (sequence_literal(plan, bound.sequence) for bound in bounds)
     places = [f"{names.EPOCH} = {plan.epoch}", f"{names.SEQUENCE} BETWEEN {least} AND {greatest}"]
     if plan.low_watermark is not None:
         places.append(f"{names.SEQUENCE} > {sequence_literal(plan, plan.low_watermark.sequence)}")
-    return known.where(" AND ".join(places))
+    return facts.where(" AND ".join(places))

@@ -285,23 +285,7 @@ def verdicts(events: DataFrame, stored: DataFrame | None, plan: MergePlan, locat
     compares = plan.recalls and stored is not None
     # Without a comparison each event is newer than the stored row of its key, which is joined last, once a key.
     key = [*_key(plan), *(stored_columns if compares else ())]
-    is_same = " AND ".join(f"{name} <=> {stored_column(name)}" for name in _PLACE) if compares else "false"
-    by_sequence = (
-        _with_stored_state(events, stored if compares else None, plan)
-        .groupBy(*key, names.SEQUENCE)
-        .agg(
-            F.expr(f"count(*) AS {_EVENTS}"),
-            F.expr(f"max({ID}) AS {ID}"),
-            F.expr(f"min(CASE WHEN {_IS_NEWER} THEN {ID} END) AS {_FIRST}"),
-            F.expr(f"count_if({_IS_NEWER}) AS {_NEWER}"),
-            F.expr(f"count_if({is_same}) AS {_SAME}"),
-            F.expr(f"count_if({_IS_NEWER} AND {ID} {_IS_INSERT}) AS {INSERTS}"),
-            F.expr(f"count_if({_IS_NEWER} AND ({ID} {_IS_INSERT} OR {ID} {_IS_READ})) AS {WHOLES}"),
-            F.expr(f"count_if({_IS_NEWER} AND {ID} {_IS_DELETE}) AS {DELETES}"),
-            F.expr(f"min(CASE WHEN {_IS_NEWER} THEN {_CONTENT} END) AS {_LEAST}"),
-            F.expr(f"max(CASE WHEN {_IS_NEWER} THEN {_CONTENT} END) AS {_MOST}"),
-        )
-    )
+    by_sequence = _by_sequence(_with_stored_state(events, stored if compares else None, plan), key, compares)
     tied = f"CASE WHEN {_LEAST} != {_MOST} AND {has_order()} THEN {_NEWER} - 1 ELSE 0 END"
     if plan.dimension.unique_sequences and compares:
         meets_stored = f"{_STORED[0]} = {plan.epoch} AND {_STORED[1]} = {names.SEQUENCE}"
@@ -320,6 +304,26 @@ def verdicts(events: DataFrame, stored: DataFrame | None, plan: MergePlan, locat
     counted = [f"bigint({sql}) AS {_count_column(name)}" for name, sql in _counts().items()]
     return by_key.selectExpr(
         *_key(plan), *stored_columns, ID, WHOLES, DELETES, f"{_NEWER} > 0 AS {IS_NEWS}", *counted
+    )
+
+
+def _by_sequence(events: DataFrame, key: Sequence[str], compares: bool) -> DataFrame:
+    """Return one row for each key and sequence: its first and last event, and how many events are of each kind.
+
+    With `compares` the events have the stored position of their key.
+    """
+    is_same = " AND ".join(f"{name} <=> {stored_column(name)}" for name in _PLACE) if compares else "false"
+    return events.groupBy(*key, names.SEQUENCE).agg(
+        F.expr(f"count(*) AS {_EVENTS}"),
+        F.expr(f"max({ID}) AS {ID}"),
+        F.expr(f"min(CASE WHEN {_IS_NEWER} THEN {ID} END) AS {_FIRST}"),
+        F.expr(f"count_if({_IS_NEWER}) AS {_NEWER}"),
+        F.expr(f"count_if({is_same}) AS {_SAME}"),
+        F.expr(f"count_if({_IS_NEWER} AND {ID} {_IS_INSERT}) AS {INSERTS}"),
+        F.expr(f"count_if({_IS_NEWER} AND ({ID} {_IS_INSERT} OR {ID} {_IS_READ})) AS {WHOLES}"),
+        F.expr(f"count_if({_IS_NEWER} AND {ID} {_IS_DELETE}) AS {DELETES}"),
+        F.expr(f"min(CASE WHEN {_IS_NEWER} THEN {_CONTENT} END) AS {_LEAST}"),
+        F.expr(f"max(CASE WHEN {_IS_NEWER} THEN {_CONTENT} END) AS {_MOST}"),
     )
 
 

@@ -88,20 +88,21 @@ class _Fit:
         return f"CASE WHEN {value} IS NOT NULL THEN named_struct({listed}) END"
 
 
-def kept_as(name: str) -> str:
+def stored_value_column(name: str) -> str:
     """Return the name of the column with the stored value of a column."""
     return quoted(f"_lakeward_kept_{name}")
 
 
-def with_kept(frame: DataFrame, schema: Schema, lacking: Sequence[tuple[str, ...]]) -> DataFrame:
+def complete_structs(frame: DataFrame, schema: Schema, lacking: Sequence[tuple[str, ...]]) -> DataFrame:
     """Return a frame whose new struct values, which lack the fields at these paths, have the stored fields."""
     completed = {}
     for name in {path[0] for path in lacking}:
         own = schema.find(name)
         if own is not None:
             inner = [path[1:] for path in lacking if path[0] == name]
-            completed[name] = f"{_completed(quoted(name), kept_as(name), own.type, inner)} AS {quoted(name)}"
-    stored = {kept_as(name) for name in completed}
+            value = _completed(quoted(name), stored_value_column(name), own.type, inner)
+            completed[name] = f"{value} AS {quoted(name)}"
+    stored = {stored_value_column(name) for name in completed}
     own_columns = [name for name in frame.columns if quoted(name) not in stored]
     return frame.selectExpr(*[completed.get(name, quoted(name)) for name in own_columns])
 
@@ -124,7 +125,7 @@ def _null(type_: spark.DataType) -> str:
     return f"CAST(NULL AS {ddl_of(type_)})"
 
 
-def called_now(frame: DataFrame, renames: Mapping[str, str]) -> DataFrame:
+def rename_columns(frame: DataFrame, renames: Mapping[str, str]) -> DataFrame:
     """Return a frame with its columns renamed, and with the fields of an old key renamed."""
     has = set(frame.columns)
     named = {old: new for old, new in renames.items() if old in has and new not in has}

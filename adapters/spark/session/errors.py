@@ -83,9 +83,9 @@ def unreachable(what: str, error: BaseException) -> StoreUnreachable | None:
     is_so = (
         transient_errors.is_of_arrow(error)
         or transient_errors.is_of_object_store(error)
-        or not transient_errors.JAVA.isdisjoint(causes(error))
+        or not transient_errors.JAVA_EXCEPTIONS.isdisjoint(causes(error))
     )
-    return transient_errors.later(what, said(error)) if is_so else None
+    return transient_errors.transient_error(what, short_message(error)) if is_so else None
 
 
 def root_cause(error: BaseException) -> tuple[str, str]:
@@ -108,7 +108,7 @@ def causes(error: BaseException) -> Iterator[str]:
         java = java.getCause()
 
 
-def said(error: BaseException) -> str:
+def short_message(error: BaseException) -> str:
     """Return the first line of an error message, without its class; of delta-rs's tree all lines."""
     name, message = root_cause(error)
     lines = [line.strip() for line in _DRAWN.sub("", message).splitlines() if line.strip()]

@@ -71,14 +71,14 @@ def _find() -> Path:
                 todo=_HOW,
             )
         return java
-    found = shutil.which("java")
-    if found is None:
+    path = shutil.which("java")
+    if path is None:
         raise SetupError(
             "lakeward needs Java 17 or 21 to run Spark",
             found="found no `java` on the PATH, and JAVA_HOME is not set",
             todo=_HOW,
         )
-    return Path(found)
+    return Path(path)
 
 
 def _version(java: Path) -> int | None:

@@ -17,12 +17,12 @@ _CREDENTIALS: Final[Mapping[str, str]] = {
 
 def s3a_settings(access: Access) -> Mapping[str, str]:
     """Return the settings of a session that reaches S3."""
-    found = {
+    settings = {
         "fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         "fs.s3a.aws.credentials.provider": _CREDENTIALS[line()],
         "fs.s3a.endpoint.region": access.region,
         "fs.s3a.path.style.access": str(access.by_path).lower(),
     }
     if access.endpoint is not None:
-        found |= {"fs.s3a.endpoint": access.endpoint}
-    return {f"spark.hadoop.{name}": value for name, value in found.items()}
+        settings |= {"fs.s3a.endpoint": access.endpoint}
+    return {f"spark.hadoop.{name}": value for name, value in settings.items()}

@@ -28,7 +28,7 @@ from lakeward.adapters.spark.session.errors import (
     is_shut_down,
     keep_quiet,
     lost,
-    said,
+    short_message,
 )
 from lakeward.adapters.spark.session.jars import CLASSES, Progress, fetch, groups_of, select_jars
 from lakeward.adapters.spark.session.java import check_java, in_utf_8
@@ -249,7 +249,7 @@ class Sessions:
         try:
             session = SparkSession(SparkContext(conf=conf, gateway=self._launch(conf)))
         except (*FAILURES, ConnectionError) as error:
-            raise self._not_started(said(error)) from error
+            raise self._not_started(short_message(error)) from error
         # Imported objects stay alive: scanning them at each collection takes a tenth of a small batch.
         gc.freeze()
         return session

@@ -142,9 +142,9 @@ def _column_value(rule: OfColumn, item: Column, secrets: Sequence[str]) -> str:
             return f"coalesce({column}, {to_type(text(value), item.type, TextFormat())})"
         case Mask(keep=keep, character=character):
             hidden = f"repeat({text(character)}, length({column}) - {keep})"
-            whole = f"repeat({text(character)}, length({column}))"
+            all_masked = f"repeat({text(character)}, length({column}))"
             masked = f"concat({hidden}, right({column}, {keep}))"
-            return f"CASE WHEN length({column}) > {keep} THEN {masked} ELSE {whole} END"
+            return f"CASE WHEN length({column}) > {keep} THEN {masked} ELSE {all_masked} END"
         case Hash(key=key):
             number = secrets.index(key)
             inner = f"sha2(concat({INNER}{number}, CAST({_as_text(item)} AS binary)), 256)"

@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark.session.compatibility import condition_of
-from lakeward.adapters.spark.session.errors import FAILURES, said
+from lakeward.adapters.spark.session.errors import FAILURES, short_message
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.adapters.spark.sql.types import ddl, ddl_of
 from lakeward.core.errors import ConfigError
@@ -56,7 +56,7 @@ def parse(spark: SparkSession, expression: str, schema: Schema | None) -> Expres
     try:
         parsed = jvm_session.sessionState().sqlParser().parseExpression(expression)
     except FAILURES as error:
-        raise ConfigError("the expression cannot be parsed", found=said(error), todo=_SYNTAX) from error
+        raise ConfigError("the expression cannot be parsed", found=short_message(error), todo=_SYNTAX) from error
     if _RELATIVE_LITERAL.search(expression):
         raise ConfigError("the expression depends on the run", found=expression, todo=_SAME_EACH_TIME)
     for node in _tree(parsed):
@@ -142,14 +142,14 @@ def _not_resolved(error: BaseException, schema: Schema) -> ConfigError:
             found="the columns are " + ", ".join(schema.names),
             todo=nearest(unknown, schema.names),
         )
-    return ConfigError("the expression cannot be resolved", found=said(error), todo=_SYNTAX)
+    return ConfigError("the expression cannot be resolved", found=short_message(error), todo=_SYNTAX)
 
 
-def check_type(found: Expression, wanted: Type) -> None:
+def check_type(expression: Expression, wanted: Type) -> None:
     """Raise ConfigError if an expression has another type than declared."""
-    if found.type != ddl(wanted):
+    if expression.type != ddl(wanted):
         raise ConfigError(
-            f"the expression gives {found.type}, and {wanted} is declared",
+            f"the expression gives {expression.type}, and {wanted} is declared",
             todo=f"Declare the type that it gives, or write CAST(… AS {ddl(wanted)}).",
         )
 
@@ -160,7 +160,7 @@ def check_pattern(spark: SparkSession, pattern: str, by: str = "", *, may_be_emp
     try:
         matcher = jvm.java.util.regex.Pattern.compile(pattern).matcher("")
     except FAILURES as error:
-        raise ConfigError(f"{pattern!r} is no pattern", found=said(error), todo=_PATTERNS) from error
+        raise ConfigError(f"{pattern!r} is no pattern", found=short_message(error), todo=_PATTERNS) from error
     if matcher.find() and not may_be_empty:
         raise ConfigError(f"{pattern!r} matches the empty text", todo="Let it match one character at least.")
     groups = [int(mark[1]) for mark in GROUP.finditer(by) if mark[1] != "$"]
@@ -188,6 +188,6 @@ def check_format(spark: SparkSession, rule: Cast) -> None:
     except FAILURES as error:
         raise ConfigError(
             f"{rule.format!r} is no pattern of a {rule.type}",
-            found=said(error),
+            found=short_message(error),
             todo="See spark.apache.org/docs/4.1.0/sql-ref-datetime-pattern.html.",
         ) from error

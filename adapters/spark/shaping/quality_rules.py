@@ -43,7 +43,9 @@ def row_rules(rules: Sequence[QualityRule], schema: Schema) -> dict[int, RowRule
     return {number: rule for number, rule in rows.items() if set(rule.columns) <= set(schema.names)}
 
 
-def judged(frame: DataFrame, rules: dict[int, RowRule], schema: Schema, key: Sequence[str]) -> DataFrame:
+def apply_quality_rules(
+    frame: DataFrame, rules: dict[int, RowRule], schema: Schema, key: Sequence[str]
+) -> DataFrame:
     """Return the frame with rows that break a rule as rejects, and a flag column for each rule that only warns."""
     if not rules:
         return frame
@@ -95,8 +97,8 @@ def is_broken(rule: RowRule, schema: Schema, key: Sequence[str]) -> str:
             bounds += [] if most is None else [f"{quoted(column)} > {_value(most, column, schema)}"]
             return f"({' OR '.join(bounds)})"
         case Pattern(column=column, pattern=pattern):
-            whole = rf"\A(?:{pattern})\z"
-            return f"NOT {quoted(column)} RLIKE {text(whole)}"
+            pattern_of_all = rf"\A(?:{pattern})\z"
+            return f"NOT {quoted(column)} RLIKE {text(pattern_of_all)}"
         case Length(column=column, least=least, most=most):
             is_long = "" if most is None else f" OR length({quoted(column)}) > {most}"
             return f"(length({quoted(column)}) < {least}{is_long})"

@@ -16,7 +16,7 @@ from lakeward.core.shaping.recomputed_columns import RecomputedColumns, Recomput
 _ROW: Final = f"{PREFIX}row_that_stands"
 
 
-def remade(rows: DataFrame, recomputed: RecomputedColumns) -> DataFrame:
+def recompute(rows: DataFrame, recomputed: RecomputedColumns) -> DataFrame:
     """Return rows in which the columns that rules make of several columns are computed again."""
     if not recomputed:
         return rows

@@ -54,29 +54,33 @@ def resolved(spark: SparkSession, rules: Sequence[Rule], source: Schema) -> tupl
 
     Without source columns only the form of an expression is checked.
     """
-    known = list(rules)
+    resolved_rules = list(rules)
     for number, rule in enumerate(rules, 1):
         if isinstance(rule, Sql):
-            before = shape(known[: number - 1], source).schema if len(source) else None
+            before = shape(resolved_rules[: number - 1], source).schema if len(source) else None
             with _within(f"rule {number}, {rule.kind}"):
-                known[number - 1] = replace(rule, columns=_parsed(spark, rule.expression, before, rule.type))
-    return tuple(known)
+                resolved_rules[number - 1] = replace(
+                    rule, columns=_parsed(spark, rule.expression, before, rule.type)
+                )
+    return tuple(resolved_rules)
 
 
 def resolved_quality(
     spark: SparkSession, rules: Sequence[QualityRule], schema: Schema | None
 ) -> tuple[QualityRule, ...]:
     """Return the quality rules with the columns that their expressions read, like `resolved`."""
-    known = list(rules)
+    resolved_rules = list(rules)
     for number, rule in enumerate(rules, 1):
         if isinstance(rule, Expression):
             with _within(f"quality rule {number}, {rule.kind}"):
-                known[number - 1] = replace(rule, reads=_parsed(spark, rule.expression, schema, Type("boolean")))
-    return tuple(known)
+                resolved_rules[number - 1] = replace(
+                    rule, reads=_parsed(spark, rule.expression, schema, Type("boolean"))
+                )
+    return tuple(resolved_rules)
 
 
 def _parsed(spark: SparkSession, expression: str, schema: Schema | None, wanted: Type) -> tuple[str, ...]:
-    found = parse(spark, expression, schema)
+    parsed = parse(spark, expression, schema)
     if schema is not None:
-        check_type(found, wanted)
-    return found.columns
+        check_type(parsed, wanted)
+    return parsed.columns

@@ -30,9 +30,9 @@ from lakeward.adapters.spark.frames.event_frame import (
 )
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame, in_spark
 from lakeward.adapters.spark.session.compatibility import from_arrow
-from lakeward.adapters.spark.session.errors import FAILURES, said
+from lakeward.adapters.spark.session.errors import FAILURES, short_message
 from lakeward.adapters.spark.shaping.column_rules import INNER, OUTER, layers, pads
-from lakeward.adapters.spark.shaping.quality_rules import WAS_READ, judged, row_rules, warning_flags
+from lakeward.adapters.spark.shaping.quality_rules import WAS_READ, apply_quality_rules, row_rules, warning_flags
 from lakeward.adapters.spark.shaping.rule_checks import check_words, needs_spark, resolved, resolved_quality
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted, text
@@ -104,7 +104,7 @@ class SparkShaper:
         judges = row_rules(rules.quality, schema)
         flags = warning_flags(judges)
         dimension = replace(dimension, schema=schema)
-        frame = judged(self._apply_rules(batch, form, dimension), judges, schema, dimension.key)
+        frame = apply_quality_rules(self._apply_rules(batch, form, dimension), judges, schema, dimension.key)
         frame = frame if dimension.keeps_text else without_text(frame)
         object_bytes = sum(item.object.size for item in batch.facts.objects)
         with _translate_failures(dimension):  # planning evaluates rows of this process
@@ -136,7 +136,7 @@ class SparkShaper:
         if rules.columns:
             frame = self._shape_repaired(frame, rules, dimension)
         judges = row_rules(rules.quality, dimension.schema)
-        checked = judged(frame, judges, dimension.schema, dimension.key)
+        checked = apply_quality_rules(frame, judges, dimension.schema, dimension.key)
         wrong = checked.where(IS_REJECT).select(names.OBJECT, names.ROW, names.DETAIL).collect()
         if wrong:
             raise RepairError(
@@ -195,7 +195,7 @@ def _translate_failures(dimension: Dimension) -> Iterator[None]:
     except FAILURES as error:
         raise SourceError(
             f"{dimension.name}: a rule cannot be carried out on the rows of the batch",
-            found=said(error),
+            found=short_message(error),
             todo="Nothing of this batch was applied; other tables go on. An expression must give a value for "
             "each row: try_cast, try_divide and the like give NULL where it has none.",
         ) from error

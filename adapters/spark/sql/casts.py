@@ -13,7 +13,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from lakeward.adapters.spark.session.errors import FAILURES, said
+from lakeward.adapters.spark.session.errors import FAILURES, short_message
 from lakeward.adapters.spark.sql.limits import YEARS
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.names import text as literal
@@ -81,7 +81,7 @@ def check_pattern(spark: SparkSession, item: Column, pattern: str, table: str) -
     except FAILURES as error:
         raise ConfigError(
             f"{table}: {pattern!r} is no pattern for the column {item.name} ({item.type})",
-            found=said(error),
+            found=short_message(error),
             todo="See spark.apache.org/docs/latest/sql-ref-datetime-pattern.html.",
         ) from error
 
@@ -203,7 +203,7 @@ def _of_microseconds(pattern: str) -> str:
     Spark would cut it off.
     """
     parts = pattern.split("'")
-    parts[::2] = [_FINER.sub(lambda found: "S" * 6 + "['0']" * (len(found[0]) - 6), part) for part in parts[::2]]
+    parts[::2] = [_FINER.sub(lambda match: "S" * 6 + "['0']" * (len(match[0]) - 6), part) for part in parts[::2]]
     return "'".join(parts)
 
 

@@ -9,6 +9,7 @@ from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.deployment.intrinsics import Template, Value, attribute, ref, sub
 from lakeward.entrypoints.deployment.packaged_job import PackagedJob
 from lakeward.entrypoints.deployment.pipeline import DeployedPipeline
+from lakeward.entrypoints.job_package.table_formats import TABLE_FORMATS
 
 TITLES: Final = ("FullLoad", "Changes")
 """The two jobs, by the prefix of their parameters and resources."""
@@ -22,13 +23,6 @@ _MINUTES: Final = {"FullLoad": 24 * 60, "Changes": 60}
 
 _EXECUTORS: Final = {"FullLoad": (4, 27, 10), "Changes": (2, 13, 2)}
 """Cores, memory in GB, and number of executors on EMR."""
-
-_JARS: Final = {
-    "iceberg": "/usr/share/aws/iceberg/lib/iceberg-spark3-runtime.jar",
-    "delta": "/usr/share/aws/delta/lib/delta-spark.jar,/usr/share/aws/delta/lib/delta-storage.jar",
-    "hudi": "/usr/lib/hudi/hudi-spark-bundle.jar",
-}
-"""Paths of the jars of table formats on EMR 7 ("Using Apache Iceberg with EMR Serverless", and similar pages)."""
 
 _SPARK_3: Final = "3.5"
 
@@ -69,7 +63,7 @@ def parameters(packaged: PackagedJob) -> Template:
 
 def _application_limits(packaged: PackagedJob) -> dict[str, Any]:
     """Return the parameters of an application of EMR Serverless: its jars, and the limits of all workers."""
-    jars = {"Default": _JARS[packaged.format]} if packaged.spark == _SPARK_3 else {}
+    jars = {"Default": TABLE_FORMATS[packaged.format].emr_jars} if packaged.spark == _SPARK_3 else {}
     return {
         "TableFormatJars": {
             "Type": "String",

@@ -15,6 +15,7 @@ from lakeward.entrypoints.deployment.pipeline import (
     Place,
 )
 from lakeward.entrypoints.deployment.policies import allow, keys_of, list_bucket, objects_below, role
+from lakeward.entrypoints.job_package.table_formats import TABLE_FORMATS
 
 _READ: Final = ("s3:GetObject",)
 _WRITE: Final = ("s3:AbortMultipartUpload", "s3:DeleteObject", "s3:GetObject", "s3:PutObject")
@@ -56,7 +57,8 @@ def _statements(pipeline: DeployedPipeline, platform: str) -> Iterator[Template]
         session = ["sts:TagSession"] if pipeline.assumed.has_tags else []
         yield allow("TakeOnRole", ["sts:AssumeRole", *session], [pipeline.assumed.arn])
     if pipeline.registration is not None:
-        yield from _of_registration(pipeline.registration, has_partitions=pipeline.format == "hudi")
+        has_partitions = TABLE_FORMATS[pipeline.format].has_glue_partitions
+        yield from _of_registration(pipeline.registration, has_partitions=has_partitions)
     queue = ("sqs:ChangeMessageVisibility", "sqs:DeleteMessage", "sqs:ReceiveMessage")
     yield allow("TakeMessages", queue, [arn_here("sqs", pipeline.queue.name)])
     ledger = f"table/{pipeline.ledger}"

@@ -7,7 +7,8 @@ from typing import Annotated
 from pydantic import AfterValidator, ByteSize, Field, NonNegativeInt, PositiveInt
 
 from lakeward.core.ports import MaintenancePolicy
-from lakeward.entrypoints.settings.models.values import DURATION, MICROS, Strict, micros
+from lakeward.core.text.durations import DURATION, micros_of
+from lakeward.entrypoints.settings.models.values import Strict
 
 
 def _check_age(value: str) -> str:
@@ -17,7 +18,7 @@ def _check_age(value: str) -> str:
 
 
 def _check_days(value: str) -> str:
-    if value != "never" and micros(value) < MICROS["d"]:
+    if value != "never" and micros_of(value) < micros_of("1d"):
         raise ValueError('must be "1d" or longer, or "never": files of a running write look like orphans')
     return value
 
@@ -63,7 +64,7 @@ def maintenance_policy(settings: MaintainSettings) -> MaintenancePolicy:
         deleted=settings.deleted_rows or None,
         small=settings.small_files or None,
         file_size=settings.file_size,
-        keep=None if settings.snapshots == "never" else micros(settings.snapshots),
+        keep=None if settings.snapshots == "never" else micros_of(settings.snapshots),
         keep_last=settings.keep_last,
-        orphans=None if settings.orphans == "never" else micros(settings.orphans),
+        orphans=None if settings.orphans == "never" else micros_of(settings.orphans),
     )

@@ -16,8 +16,8 @@ from lakeward.core.dimension import (
 from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import History
 from lakeward.core.schema_changes.evolution import Kind, Policies, Policy
+from lakeward.core.text.durations import micros_of
 from lakeward.entrypoints.settings.models.tables import QuarantineSettings, SchemaSettings, TableSettings
-from lakeward.entrypoints.settings.models.values import micros
 
 
 def lateness_of(table: TableSettings, default: Lateness) -> Lateness:
@@ -27,7 +27,7 @@ def lateness_of(table: TableSettings, default: Lateness) -> Lateness:
         return Unbounded()
     if lateness == "ordered" or (lateness is None and isinstance(default, Ordered)):
         return Ordered(table.redelivery)
-    return default if lateness is None else Within(micros(lateness))
+    return default if lateness is None else Within(micros_of(lateness))
 
 
 def snapshots_of(name: TableName, table: TableSettings, history: History | None) -> Snapshots | None:
@@ -49,7 +49,7 @@ def snapshots_of(name: TableName, table: TableSettings, history: History | None)
         )
     default = Older.SPLICE if may_splice else Older.STOP
     return Snapshots(
-        settles=micros(table.load_settles),
+        settles=micros_of(table.load_settles),
         least_share=table.least_share,
         older=default if table.older_snapshots is None else Older(table.older_snapshots),
     )

@@ -19,11 +19,12 @@ from pydantic import (
 from lakeward.core.dimension import DELETED
 from lakeward.core.errors import ConfigError
 from lakeward.core.schema import parse_type
+from lakeward.core.text.durations import DURATION
 from lakeward.entrypoints.settings.models.column_rules import ColumnRule
 from lakeward.entrypoints.settings.models.history import HistorySettings, Tracked, may_name
 from lakeward.entrypoints.settings.models.maintenance import MaintainSettings
 from lakeward.entrypoints.settings.models.quality_rules import QualityRule
-from lakeward.entrypoints.settings.models.values import DURATION, Interval, Strict
+from lakeward.entrypoints.settings.models.values import Interval, Strict
 from lakeward.entrypoints.settings.patterns import OF_SNAPSHOTS
 
 

@@ -61,13 +61,13 @@ def _plain(name: TableName) -> tuple[str, str]:
     return name.schema.lower(), name.table.lower()
 
 
-def _check(found: SourceTable, table: SourceTable) -> None:
+def _check(described: SourceTable, table: SourceTable) -> None:
     """Check that a table is described as the bench has it."""
-    assert found.names == table.names, f"columns of {table.name}"
-    assert all(column.written for column in found.columns), f"a column without a database type: {found}"
-    pairs = zip(found.columns, table.columns, strict=True)
+    assert described.names == table.names, f"columns of {table.name}"
+    assert all(column.written for column in described.columns), f"a column without a database type: {described}"
+    pairs = zip(described.columns, table.columns, strict=True)
     columns = tuple(_with_type(column, wanted.written) for column, wanted in pairs)
-    assert replace(found, columns=columns) == table
+    assert replace(described, columns=columns) == table
 
 
 def _with_type(column: SourceColumn, wanted: str) -> SourceColumn:
@@ -77,10 +77,10 @@ def _with_type(column: SourceColumn, wanted: str) -> SourceColumn:
 def a_table_is_described_completely(under_test: CatalogueUnderTest) -> None:
     """A description has columns and primary key in order, types of the database and of lakeward, and comments."""
     for _ in range(2):
-        found = under_test.catalogue.describe([table.name for table in under_test.tables])
-        assert found.keys() == {table.name for table in under_test.tables}
+        described = under_test.catalogue.describe([table.name for table in under_test.tables])
+        assert described.keys() == {table.name for table in under_test.tables}
         for table in under_test.tables:
-            _check(found[table.name], table)
+            _check(described[table.name], table)
 
 
 def only_requested_tables_are_described(under_test: CatalogueUnderTest) -> None:
@@ -100,9 +100,9 @@ def names_are_compared_without_case(under_test: CatalogueUnderTest) -> None:
     """Without an exact match, a table is found by its name in other case, and has the requested name."""
     for table in under_test.unambiguous:
         asked = TableName(table.name.schema.swapcase(), table.name.table.swapcase())
-        found = under_test.catalogue.describe([asked])
-        assert found.keys() == {asked}
-        _check(replace(found[asked], name=table.name), table)
+        described = under_test.catalogue.describe([asked])
+        assert described.keys() == {asked}
+        _check(replace(described[asked], name=table.name), table)
 
 
 def names_that_differ_only_in_case_must_match_exactly(under_test: CatalogueUnderTest) -> None:

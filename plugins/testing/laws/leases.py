@@ -94,9 +94,9 @@ def a_renewal_whose_answer_was_lost_can_be_repeated(tenancy: LeaseUnderTest) -> 
     ends = [grant.until]
     for _ in range(2):
         tenancy.pass_time(0.2)
-        found = lease.renew(grant)
-        assert (found.owner, found.fence) == ("a", grant.fence)
-        ends.append(found.until)
+        renewed = lease.renew(grant)
+        assert (renewed.owner, renewed.fence) == ("a", grant.fence)
+        ends.append(renewed.until)
     assert ends == sorted(set(ends))
 
 

@@ -55,7 +55,7 @@ def _record(order: int, state: ObjectState = ObjectState.SEEN, **rest: Any) -> O
 
 
 def _states(ledger: Ledger) -> Mapping[str, ObjectState]:
-    return {found.object.name: found.state for found in ledger.objects(TABLE)}
+    return {record.object.name: record.state for record in ledger.objects(TABLE)}
 
 
 def an_empty_ledger_knows_nothing(open_: Open) -> None:
@@ -91,8 +91,8 @@ def the_first_seen_time_never_changes(open_: Open) -> None:
     """Later notes of an object do not change when it was first seen."""
     open_().write(TABLE, Notes(records=[_record(1, first_seen=8)]))
     open_().write(TABLE, Notes(records=[_record(1, ObjectState.APPLIED, batch=1)]))
-    (found,) = open_().objects(TABLE)
-    assert (found.first_seen, found.batch, found.state) == (8, 1, ObjectState.APPLIED)
+    (record,) = open_().objects(TABLE)
+    assert (record.first_seen, record.batch, record.state) == (8, 1, ObjectState.APPLIED)
 
 
 def only_allowed_changes_of_state_are_made(open_: Open) -> None:
@@ -112,15 +112,15 @@ def a_field_that_a_note_lacks_is_kept(open_: Open) -> None:
     acked = {"LEDGER-001": frozenset({"a", "b"})}
     open_().write(TABLE, Notes(listed=5, batch=2, alarms=[alarm], acknowledged=acked, checked={"f1": 4}))
     open_().write(TABLE, Notes(checked={"f1": 5, "f2": 1}))
-    known = Account(checked={"f1": 5, "f2": 1}, listed=5, batch=2, alarms=(alarm,), acknowledged=acked)
-    assert open_().account(TABLE) == known
+    account = Account(checked={"f1": 5, "f2": 1}, listed=5, batch=2, alarms=(alarm,), acknowledged=acked)
+    assert open_().account(TABLE) == account
     open_().write(TABLE, Notes(has_ended=True, failure=_FAILURE))
     open_().write(TABLE, Notes(batch=2, verdict=_VERDICT))
     open_().write(TABLE, Notes(batch=2))
-    assert open_().account(TABLE) == replace(known, failure=_FAILURE, verdict=_VERDICT)
+    assert open_().account(TABLE) == replace(account, failure=_FAILURE, verdict=_VERDICT)
     later = replace(_VERDICT, at=10, outcome=Outcome.EQUAL, differing=0, differences=())
     open_().write(TABLE, Notes(alarms=(), acknowledged={}, has_ended=True, verdict=later))
-    assert open_().account(TABLE) == Account(checked=known.checked, listed=5, batch=2, verdict=later)
+    assert open_().account(TABLE) == Account(checked=account.checked, listed=5, batch=2, verdict=later)
 
 
 def sent_entries_are_kept_for_the_pipeline(open_: Open) -> None:
@@ -160,9 +160,9 @@ def a_note_may_have_very_many_objects(open_: Open) -> None:
     open_().write(TABLE, Notes(records=applied, states=vanished, checked=checked, batch=1))
     wanted = {f"f{n}": ObjectState.VANISHED if n in gone else ObjectState.APPLIED for n in many}
     assert _states(open_()) == wanted
-    assert [found.object.order for found in open_().objects(TABLE, ObjectState.VANISHED)] == [*gone]
+    assert [record.object.order for record in open_().objects(TABLE, ObjectState.VANISHED)] == [*gone]
     assert open_().account(TABLE) == Account(checked=checked, batch=1)
-    named = [found.object.order for found in open_().objects(TABLE, names=wanted.keys())]
+    named = [record.object.order for record in open_().objects(TABLE, names=wanted.keys())]
     assert named == [*many]
 
 
@@ -174,7 +174,7 @@ def concurrent_notes_are_all_kept(open_: Open) -> None:
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(write, range(24)))
-    assert [found.object.order for found in open_().objects(TABLE)] == [*range(24)]
+    assert [record.object.order for record in open_().objects(TABLE)] == [*range(24)]
     assert open_().account(TABLE).checked == {f"f{n}": n for n in range(24)}
 
 

@@ -15,7 +15,7 @@ from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.schema import Column, Schema, parse_type
 from lakeward.plugins.testing.bench import Trial
-from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, Feed, told
+from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, Feed, contents
 from lakeward.plugins.testing.scripts import NAME, TOLERANT, Script
 
 TEXTS: Final[Sequence[str]] = (
@@ -85,9 +85,11 @@ def a_cell_is_read_as_it_was_written(feed: Feed) -> None:
     operation = next(one for one in feed.operations if one is not Operation.DELETE)
     items = list(_rows(operation, [None, *filter(feed.holds, TEXTS)]))
     feed.put(DIMENSION, 1, items)
-    found = [event for batch in feed.batches() for event in batch.by_arrival]
-    assert len(found) == len(items), f"{len(items)} rows were written, and {len(found)} are read"
-    changed = [(read, written) for read, written in zip(told(found), told(items), strict=True) if read != written]
+    events = [event for batch in feed.batches() for event in batch.by_arrival]
+    assert len(events) == len(items), f"{len(items)} rows were written, and {len(events)} are read"
+    changed = [
+        (read, written) for read, written in zip(contents(events), contents(items), strict=True) if read != written
+    ]
     assert not changed, f"read is {changed[0][0]}, and written was {changed[0][1]}"
 
 

@@ -52,7 +52,7 @@ def an_entry_is_found_with_the_columns_of_its_table(bench: RegistrationUnderTest
     """An entry has the columns of its table in order, their comments, and the location."""
     table = _table(bench)
     bench.registration.register(table)
-    assert bench.find(table.identifier) == _found(table)
+    assert bench.find(table.identifier) == _expected_entry(table)
 
 
 def a_correct_entry_is_not_written_again(bench: RegistrationUnderTest) -> None:
@@ -75,7 +75,7 @@ def an_entry_follows_its_table(bench: RegistrationUnderTest) -> None:
     )
     later = replace(table, columns=changed)
     bench.registration.register(later)
-    assert bench.find(table.identifier) == _found(later)
+    assert bench.find(table.identifier) == _expected_entry(later)
 
 
 def the_entry_of_another_table_is_not_changed(bench: RegistrationUnderTest) -> None:
@@ -86,7 +86,7 @@ def the_entry_of_another_table_is_not_changed(bench: RegistrationUnderTest) -> N
     mine = replace(_table(bench), columns=(DescribedColumn(name="other", type=Type("int")),))
     assert _is_refused(lambda: bench.registration.register(mine))
     assert bench.writes() == before
-    assert bench.find(other.identifier) == _found(other)
+    assert bench.find(other.identifier) == _expected_entry(other)
 
 
 def tables_that_would_share_an_entry_are_refused(bench: RegistrationUnderTest) -> None:
@@ -120,7 +120,7 @@ def _is_refused(act: Callable[[], None]) -> bool:
     return False
 
 
-def _found(table: TableDescription) -> FoundEntry:
+def _expected_entry(table: TableDescription) -> FoundEntry:
     columns = [(column.name, column.comment or "") for column in table.columns]
     return FoundEntry(location=table.location, columns=columns)
 

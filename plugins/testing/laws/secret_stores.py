@@ -48,11 +48,11 @@ def a_missing_secret_is_an_error_that_names_it(vault: SecretStoreUnderTest) -> N
 def no_secret_is_shown(vault: SecretStoreUnderTest) -> None:
     """Neither the store, nor a secret that was read, nor an error about another secret shows it."""
     text = vault.value.decode("utf-8", "surrogateescape")
-    found = vault.secrets.read(vault.name)
+    secret = vault.secrets.read(vault.name)
     with pytest.raises(ConfigError) as refused:
         vault.secrets.read(vault.missing)
-    for shown in (repr(vault.secrets), str(vault.secrets), repr(found), str(found), repr(refused.value)):
-        assert text not in shown
+    for printed in (repr(vault.secrets), str(vault.secrets), repr(secret), str(secret), repr(refused.value)):
+        assert text not in printed
 
 
 LAWS: Final[tuple[Law, ...]] = (

@@ -31,7 +31,7 @@ class Shared:
 
     def sleep(self, part: float = 1.1) -> None:
         """Let a part of a term go by without a thread that wakes."""
-        self.clock.turn(part * self.lease.lasts)
+        self.clock.turn(part * self.lease.duration)
 
 
 @pytest.fixture
@@ -105,7 +105,7 @@ def test_a_thread_renews_it_for_as_long_as_the_work_takes(monkeypatch: pytest.Mo
     """Three times in a term, by a clock that stands still here: the machine may be slow."""
     monkeypatch.setattr(writer_lease, "_LEAST", 0.001)
     shared, renewed, often = Shared(), list[LeaseGrant](), threading.Event()
-    shared.lease.lasts = 30_000
+    shared.lease.duration = 30_000
 
     def renew(self: MemoryLease, term: LeaseGrant) -> LeaseGrant:
         renewed.append(term)

@@ -36,7 +36,7 @@ from lakeward.adapters.formats.delta_rs.version_notes import checkpoints
 from lakeward.adapters.formats.shared.operations.commit_failures import table_changed
 from lakeward.adapters.formats.shared.operations.rollback import states_of
 from lakeward.adapters.formats.shared.storage.folder import Folder
-from lakeward.adapters.spark.session.errors import said
+from lakeward.adapters.spark.session.errors import short_message
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import TableError
 from lakeward.core.ports import Version
@@ -162,7 +162,7 @@ class DeltaLineage:
         except (DeltaError, OSError) as error:
             raise TableError(
                 f"{self.name} cannot be read as it was at version {name}",
-                found=said(error),
+                found=short_message(error),
                 todo="Nothing was changed. Name another version.",
             ) from error
         return columns_of_then(str(self.name), earlier, self.table)

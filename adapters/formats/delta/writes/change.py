@@ -18,10 +18,11 @@ from lakeward.adapters.formats.delta.writes.deletion_vectors import deletions
 from lakeward.adapters.formats.delta.writes.new_files import write_deletions, write_rows
 from lakeward.adapters.formats.delta.writes.schema_evolution import name_after, with_changes
 from lakeward.adapters.formats.delta.writes.transaction import commit, operation_of, read_batch, with_columns
+from lakeward.adapters.formats.shared.operations.commit_failures import not_as_planned
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql.inline_rows import inline
 from lakeward.adapters.spark.sql.names import text
-from lakeward.core.errors import CommitConflict, ConservationError, TableError
+from lakeward.core.errors import CommitConflict, TableError
 from lakeward.core.ports import Commit
 from lakeward.core.progress import Progress
 from lakeward.core.schema_changes.evolution import SchemaChange
@@ -183,12 +184,7 @@ class Change:
         deleted = self.deleted_rows + self.dropped_rows
         is_exact = (added, deleted) == (written, removed)
         if added - deleted != written - removed or not (is_exact or self.rewrites):
-            raise ConservationError(
-                f"{table_name}: what was written is not what was planned",
-                found=f"planned {written} rows written and {removed} removed; the files add {added} and "
-                f"delete {deleted}",
-                todo="Nothing was applied. This is a defect of lakeward: please report it.",
-            )
+            raise not_as_planned(table_name, (written, removed), (added, deleted))
 
     def commit(
         self, progress: Progress, written: int, removed: int, run_ids: Mapping[str, str] = MappingProxyType({})

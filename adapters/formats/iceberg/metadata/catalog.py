@@ -20,8 +20,8 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import Table
 from sqlalchemy.exc import IntegrityError
 
-from lakeward.adapters.aws.s3.access import JARS, Access, find_access, is_url, normal
-from lakeward.adapters.aws.s3.transient_errors import is_of_arrow, later
+from lakeward.adapters.aws.s3.access import JARS, Access, find_access, is_url, normal_url
+from lakeward.adapters.aws.s3.transient_errors import is_of_arrow, transient_error
 from lakeward.adapters.formats.iceberg.metadata.catalog_errors import failures, unreadable
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.adapters.formats.shared.storage.table_folders import identifier, slug, warehouse
@@ -51,7 +51,7 @@ class IcebergCatalog:
         self.is_in_s3 = is_url(warehouse_setting) or self.assigns_places
         local = Path(warehouse_setting.removeprefix("file://"))
         self.folder = warehouse((base / local).absolute()) if self.is_local else base.absolute()
-        external = normal(warehouse_setting) if is_url(warehouse_setting) else warehouse_setting.rstrip("/")
+        external = normal_url(warehouse_setting) if is_url(warehouse_setting) else warehouse_setting.rstrip("/")
         self.warehouse = f"file://{self.folder}" if self.is_local else external
 
     def identifier(self, table: TableName, suffix: str = "") -> tuple[str, str]:
@@ -192,5 +192,5 @@ class IcebergCatalog:
             ) from error
         except failures(OSError, ValueError) as error:
             if is_of_arrow(error):
-                raise later(str(table), str(error)) from error
+                raise transient_error(str(table), str(error)) from error
             raise unreadable(table, self.options, error) from error

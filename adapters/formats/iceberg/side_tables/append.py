@@ -21,11 +21,11 @@ class _Transaction(Transaction):
 
     def __init__(self, table: Table) -> None:
         super().__init__(table)
-        self._known: tuple[int, TableMetadata] | None = None
+        self._metadata_so_far: tuple[int, TableMetadata] | None = None
 
     @property
     def table_metadata(self) -> TableMetadata:
         """The metadata of the table with the updates so far."""
-        if self._known is None or self._known[0] != len(self._updates):
-            self._known = len(self._updates), super().table_metadata
-        return self._known[1]
+        if self._metadata_so_far is None or self._metadata_so_far[0] != len(self._updates):
+            self._metadata_so_far = len(self._updates), super().table_metadata
+        return self._metadata_so_far[1]

@@ -32,7 +32,7 @@ class IcebergChangeLogVersions:
         table = self._load()
         return () if table is None else _tags_of(table)
 
-    def whole(self) -> Collection[int]:
+    def complete_batches(self) -> Collection[int]:
         """Return all of them: a tag keeps the files of its snapshot."""
         return self.batches()
 

@@ -36,7 +36,7 @@ from lakeward.adapters.formats.shared.side_tables.side_table import (
     refuse_others,
     with_schema,
 )
-from lakeward.adapters.spark.schema_changes.schema_alignment import called_now
+from lakeward.adapters.spark.schema_changes.schema_alignment import rename_columns
 from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
@@ -129,7 +129,7 @@ class IcebergSideTable(SideTable):
         table = self.load()
         if table is None:
             return None
-        return called_now(self._rows_of(table, condition), {**self.renames, **self._pending(table)})
+        return rename_columns(self._rows_of(table, condition), {**self.renames, **self._pending(table)})
 
     def _rows_of(self, table: Table, condition: str) -> DataFrame:
         """Return the rows of its last snapshot that meet a condition of Spark, with current column names."""
@@ -137,7 +137,7 @@ class IcebergSideTable(SideTable):
         if snapshot is not None:
             # Without a version, Spark would fail if the columns changed while it reads.
             rows = rows.option("versionAsOf", str(snapshot.snapshot_id))
-        return called_now(rows.table(self._in_spark).where(condition), _renamed_since(table))
+        return rename_columns(rows.table(self._in_spark).where(condition), _renamed_since(table))
 
     def _prepare_table(self, columns: Mapping[str, Type], partition_by: str | None) -> Table:
         """Return the table with these columns; it is created, or columns are added, if needed."""
@@ -242,11 +242,11 @@ class IcebergSideTable(SideTable):
                 return _version_of(table)
             through_spark = [*frames, *([from_arrow(self.spark(), rows)] if rows.num_rows else [])]
             before, by = UNKNOWN if since == UNKNOWN else _version_of(table), uuid4().hex
-            writer = self._whole(table, through_spark).writeTo(self._in_spark)
+            writer = self._combine(table, through_spark).writeTo(self._in_spark)
             writer.option(f"snapshot-property.{_APPEND}", by).append()
             return self._appended(by, before)
 
-    def _whole(self, table: Table, frames: Sequence[DataFrame]) -> DataFrame:
+    def _combine(self, table: Table, frames: Sequence[DataFrame]) -> DataFrame:
         return combine_frames(columns_in(table.schema(), str(self.table)), frames)
 
     def _appended(self, by: str, before: int | None) -> int:
@@ -293,7 +293,7 @@ class IcebergSideTable(SideTable):
             return
         valid = {"isolation-level": "serializable", "validate-from-snapshot-id": str(since)}
         with committing(str(self.table)):
-            writer = self._whole(table, frames).writeTo(self._in_spark).options(**valid)
+            writer = self._combine(table, frames).writeTo(self._in_spark).options(**valid)
             writer.overwrite(F.expr(condition))
 
     def gather(self, condition: str) -> None:

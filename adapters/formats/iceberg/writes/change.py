@@ -17,10 +17,11 @@ from lakeward.adapters.formats.iceberg.metadata.progress import PROPERTY, SCHEMA
 from lakeward.adapters.formats.iceberg.writes.data_files import DataFiles
 from lakeward.adapters.formats.iceberg.writes.local_files import write_rows
 from lakeward.adapters.formats.iceberg.writes.position_deletes import Deletion, deletions, write_deletes
+from lakeward.adapters.formats.shared.operations.commit_failures import not_as_planned
 from lakeward.adapters.formats.shared.rows.new_rows import remaining_rows
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.types import ddl
-from lakeward.core.errors import CommitConflict, ConservationError
+from lakeward.core.errors import CommitConflict
 from lakeward.core.events import Position, SourceOrder
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit
@@ -172,12 +173,7 @@ class Change:
         deleted = sum(d.newly_deleted for d in self.deletions) + self.dropped_rows
         net = written - (removed - self.dropped_rows) if self.removed_files else written
         if added != net or (not self.removed_files and deleted != removed):
-            raise ConservationError(
-                f"{table_name}: what was written is not what was planned",
-                found=f"planned {written} rows written and {removed} removed; the files add {added} and "
-                f"delete {deleted}",
-                todo="Nothing was applied. This is a defect of lakeward: please report it.",
-            )
+            raise not_as_planned(table_name, (written, removed), (added, deleted))
 
     def commit(
         self, progress: Progress, written: int, removed: int, run_ids: Mapping[str, str] = MappingProxyType({})

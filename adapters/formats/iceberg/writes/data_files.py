@@ -42,25 +42,25 @@ class DataFiles:
 
     def __init__(self, jvm: Jvm, table: Any, snapshot: Any) -> None:
         self._jvm = jvm
-        self._found: dict[str, DataFile] = {}
+        self._files: dict[str, DataFile] = {}
         self._rest = _tasks(jvm, table, snapshot)
 
     def at_most(self, count: int) -> Mapping[str, DataFile] | None:
         """Return all files, or None if there are more than `count`."""
-        self._take(islice(self._rest, count + 1 - len(self._found)))
-        return None if len(self._found) > count else self._found
+        self._take(islice(self._rest, count + 1 - len(self._files)))
+        return None if len(self._files) > count else self._files
 
     def all(self) -> Mapping[str, DataFile]:
         """Return all files."""
         self._take(self._rest)
-        return self._found
+        return self._files
 
     def _take(self, tasks: Iterator[Any]) -> None:
         describe = self._jvm.iceberg.ScanTaskParser.toJson
         for task in tasks:
             described = json.loads(describe(task))
             file, deletes = described["data-file"], [_named(delete) for delete in described.get("delete-files", ())]
-            self._found[file["file-path"]] = DataFile(task, _named(file)["file-format"], deletes)
+            self._files[file["file-path"]] = DataFile(task, _named(file)["file-format"], deletes)
 
 
 def _named(file: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -42,17 +42,9 @@ def fold_into_bases(
         change_log.dimension, low_watermark, events, bases, pinned, all_truncates, change_log.batches.ordered_until
     )
     give_up(trimmed.incomplete)
-    place = {stored_column(name): name for name in PLACE}
-    folded = trimmed.bases.withColumnsRenamed(place).selectExpr(
-        "*",
-        f"'{BASE}' AS {KIND}",
-        f"{low_watermark.epoch} AS {names.EPOCH}",
-        f"{upto}L AS {names.BATCH}",
-        f"{key_text(change_log.dimension)} AS {RECORD}",
-    )
     type_ = names.sequence_type(change_log.dimension.sequences)
     is_passed = f"{names.SEQUENCE} <= CAST('{low_watermark.sequence}' AS {type_})"
-    entries = [trimmed.events, folded]
+    entries = [trimmed.events, _base_entries(change_log, trimmed.bases, low_watermark.epoch, upto)]
     if truncates is not None:  # events of a history that stay are folded from before the truncates
         keeps_truncates = instants and not (pinned.isEmpty() and trimmed.events.where(is_passed).isEmpty())
         entries.append(truncates if keeps_truncates else truncates.where(f"NOT {is_passed}"))
@@ -60,3 +52,15 @@ def fold_into_bases(
     if (newer_entries := change_log.table.frame(f"{remembered} AND {names.BATCH} > {upto}")) is not None:
         entries.append(newer_entries)
     change_log.table.replace(remembered, entries, since)
+
+
+def _base_entries(change_log: ChangeLogTable, bases: DataFrame, epoch: int, batch: int) -> DataFrame:
+    """Return base rows as entries of the change log."""
+    place = {stored_column(name): name for name in PLACE}
+    return bases.withColumnsRenamed(place).selectExpr(
+        "*",
+        f"'{BASE}' AS {KIND}",
+        f"{epoch} AS {names.EPOCH}",
+        f"{batch}L AS {names.BATCH}",
+        f"{key_text(change_log.dimension)} AS {RECORD}",
+    )

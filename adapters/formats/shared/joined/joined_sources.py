@@ -23,7 +23,7 @@ from lakeward.adapters.spark.history.version_rows import BEGINS, ENDS, VersionRo
 from lakeward.adapters.spark.joined.source_frames import JoinedSource
 from lakeward.adapters.spark.joined.touched_keys import find_changed_keys
 from lakeward.adapters.spark.merge.resolution import IS_NOT_DELETED
-from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted
+from lakeward.adapters.spark.schema_changes.schema_alignment import fitted, rename_columns
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl
@@ -108,7 +108,9 @@ class SourceReader:
         if name is None:
             raise CommitConflict(f"{self._dimension.name}: its rows as of batch {batch} went meanwhile")
         stored = self._dimension.stored.schema
-        rows = fitted(called_now(with_default_positions(self.table.as_of(name)), self._dimension.new_names), stored)
+        rows = fitted(
+            rename_columns(with_default_positions(self.table.as_of(name)), self._dimension.new_names), stored
+        )
         types = {c.name: ddl(c.type) for c in stored}
         types |= {name: ddl(type_) for name, type_ in row_columns(self._dimension).items()}
         rows = with_exact_columns(rows, types)

@@ -13,7 +13,7 @@ from lakeward.adapters.formats.shared.operations.commit_failures import table_ch
 from lakeward.adapters.formats.shared.rows.system_columns import system_columns
 from lakeward.adapters.formats.shared.side_tables.keys import key_text
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
-from lakeward.adapters.spark.session.errors import FAILURES, said
+from lakeward.adapters.spark.session.errors import FAILURES, short_message
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.core.dimension import Dimension
 from lakeward.core.errors import ConfigError, TableError
@@ -63,7 +63,7 @@ class TableAdoption:
         except FAILURES as error:
             raise TableError(
                 f"{self.side_tables.dimension.name}: the table cannot be read",
-                found=said(error),
+                found=short_message(error),
                 todo="Nothing was changed. Mend that, and ask again.",
             ) from error
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from lakeward.adapters.spark.session.errors import FAILURES, refused_by_disk, said, unreachable
-from lakeward.core.errors import CommitConflict, LakewardError, TableError
+from lakeward.adapters.spark.session.errors import FAILURES, refused_by_disk, short_message, unreachable
+from lakeward.core.errors import CommitConflict, ConservationError, LakewardError, TableError
 
 
 def another_writer(table_name: str, found: str | None = None) -> CommitConflict:
@@ -33,6 +33,16 @@ def not_written(table_name: str, found: str) -> TableError:
     )
 
 
+def not_as_planned(table_name: str, planned: tuple[int, int], files: tuple[int, int]) -> ConservationError:
+    """Return the error for files that differ from the plan: the rows that both write and remove."""
+    return ConservationError(
+        f"{table_name}: what was written is not what was planned",
+        found=f"planned {planned[0]} rows written and {planned[1]} removed; the files add {files[0]} and delete "
+        f"{files[1]}",
+        todo="Nothing was applied. This is a defect of lakeward: please report it.",
+    )
+
+
 @contextmanager
 def translating_commit_failures(
     table_name: str, failures: tuple[type[BaseException], ...], lost_race: Callable[[BaseException], bool]
@@ -48,10 +58,10 @@ def translating_commit_failures(
         raise
     except (*FAILURES, OSError, *failures) as error:
         if lost_race(error):
-            raise another_writer(table_name, said(error)) from error
+            raise another_writer(table_name, short_message(error)) from error
         if (unreachable_error := unreachable(table_name, error)) is not None:
             raise unreachable_error from error
-        raise not_written(table_name, refused_by_disk(error) or said(error)) from error
+        raise not_written(table_name, refused_by_disk(error) or short_message(error)) from error
 
 
 class StagedChange(Protocol):

@@ -93,7 +93,7 @@ class ChangeLogVersions(Protocol):
         """Return the batches with which it was trimmed, and before which it is kept."""
         ...
 
-    def whole(self) -> Collection[int]:
+    def complete_batches(self) -> Collection[int]:
         """Return the batches whose version still has every file; VACUUM by others may have removed some."""
         ...
 
@@ -167,7 +167,7 @@ class TableVersions:
         lineage = self.load()
         if lineage is None:
             return []
-        newest, kept_batches = self._newest(lineage), self.side_tables.change_log_versions.whole()
+        newest, kept_batches = self._newest(lineage), self.side_tables.change_log_versions.complete_batches()
         return [
             version
             for version in lineage.versions()
@@ -184,7 +184,7 @@ class TableVersions:
         newest, batch = self._newest(lineage), version.progress.batch
         if self._is_at(lineage, name, newest):
             raise ConfigError(f"{self.name} stands at {name} already", todo="Nothing was changed.")
-        if _is_lost(batch, newest, self.side_tables.change_log_versions.whole()):
+        if _is_lost(batch, newest, self.side_tables.change_log_versions.complete_batches()):
             has_version = next_trim(batch) in self.side_tables.change_log_versions.batches()
             reason = "removed by others" if has_version else "forgotten"
             raise TableError(

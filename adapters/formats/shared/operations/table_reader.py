@@ -17,9 +17,9 @@ from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.frames.local_frame import Frame, in_spark
 from lakeward.adapters.spark.merge.resolution import FILE, IS_NOT_DELETED, POS
-from lakeward.adapters.spark.schema_changes.schema_alignment import called_now
+from lakeward.adapters.spark.schema_changes.schema_alignment import rename_columns
 from lakeward.adapters.spark.session.compatibility import to_arrow
-from lakeward.adapters.spark.session.errors import FAILURES, refused_by_disk, said, unreachable
+from lakeward.adapters.spark.session.errors import FAILURES, refused_by_disk, short_message, unreachable
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.verification import comparison_queries, history_queries
 from lakeward.core.dimension import DELETED
@@ -50,7 +50,7 @@ def reading(table_name: str) -> Iterator[None]:
             raise unreachable_error from error
         raise TableError(
             f"{table_name}: the table cannot be read",
-            found=refused_by_disk(error) or said(error),
+            found=refused_by_disk(error) or short_message(error),
             todo="Nothing was changed. Mend that, and ask again.",
         ) from error
 
@@ -96,7 +96,7 @@ class SparkTableReader:
             snapshot = self.load()
             if snapshot is None or not snapshot.is_written:
                 return HistoryCheck()
-            rows = called_now(snapshot.rows(), dimension.new_names)
+            rows = rename_columns(snapshot.rows(), dimension.new_names)
             return history_queries.check(rows, dimension, examples)
 
     def compare(
@@ -109,7 +109,7 @@ class SparkTableReader:
             snapshot = self.load()
             if snapshot is None:
                 raise TableError(f"{dimension.name} is gone", todo="Nothing was changed.")
-            rows = called_now(snapshot.rows(), dimension.new_names)
+            rows = rename_columns(snapshot.rows(), dimension.new_names)
             if dimension.history is not None:
                 rows = rows.where(as_of.is_current(dimension.history))
             elif dimension.is_soft:

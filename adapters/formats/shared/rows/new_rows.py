@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.spark.frames.local_frame import LocalFrame, in_spark
-from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted
+from lakeward.adapters.spark.schema_changes.schema_alignment import fitted, rename_columns
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl
@@ -48,7 +48,7 @@ def remaining_rows(plan: MergePlan, stored: DataFrame, removed: DataFrame | None
 
     `removed` are the identity columns of the rows to remove, with their names after the plan.
     """
-    rows = fitted(called_now(stored, plan.renames), plan.stored.schema)
+    rows = fitted(rename_columns(stored, plan.renames), plan.stored.schema)
     return rows if removed is None else rows.join(removed, removed.columns, "left_anti")
 
 

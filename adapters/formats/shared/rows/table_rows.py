@@ -28,8 +28,13 @@ from lakeward.adapters.spark.merge.resolution import (
     stored_column,
 )
 from lakeward.adapters.spark.merge.truncates import literal, place_of
-from lakeward.adapters.spark.schema_changes.schema_alignment import called_now, fitted, kept_as, with_kept
-from lakeward.adapters.spark.shaping.recomputed_columns import remade
+from lakeward.adapters.spark.schema_changes.schema_alignment import (
+    complete_structs,
+    fitted,
+    rename_columns,
+    stored_value_column,
+)
+from lakeward.adapters.spark.shaping.recomputed_columns import recompute
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import quoted
 from lakeward.adapters.spark.sql.types import ddl as type_ddl
@@ -184,7 +189,7 @@ class Rows:
         """
         plan, target = self.plan, self._as_loaded()
         if plan.changes:
-            target = fitted(called_now(target, plan.renames), plan.stored.schema)
+            target = fitted(rename_columns(target, plan.renames), plan.stored.schema)
         target = target if self.history is None else self.history.believed(target)
         for name, bounds in zip(plan.dimension.key, key_range, strict=False):
             item = plan.dimension.schema.find(name)
@@ -215,10 +220,11 @@ class Rows:
             return upserts
         parts = sorted({names[0] for names in evolution.lacking})
         rows = self.all(self.plan.facts.key_range).selectExpr(
-            *map(quoted, [*key, *evolution.absent]), *[f"{quoted(name)} AS {kept_as(name)}" for name in parts]
+            *map(quoted, [*key, *evolution.absent]),
+            *[f"{quoted(name)} AS {stored_value_column(name)}" for name in parts],
         )
         updated = row_verdicts.where(f"{IS_LIVE} AND {DELETES} = 0 AND {WHOLES} = 0").selectExpr(ID)
         completed = upserts.join(updated, ID, "left_semi").join(rows, key, "left")
-        completed = with_kept(completed, evolution.schema, evolution.lacking)
+        completed = complete_structs(completed, evolution.schema, evolution.lacking)
         all_rows = completed.unionByName(upserts.join(updated, ID, "left_anti"), allowMissingColumns=True)
-        return remade(all_rows, self.plan.recomputed)
+        return recompute(all_rows, self.plan.recomputed)

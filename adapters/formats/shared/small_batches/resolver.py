@@ -20,7 +20,7 @@ from lakeward.adapters.formats.shared.small_batches.settled_batch import Settled
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.history.version_rows import remembered_types
-from lakeward.adapters.spark.shaping.recomputed_columns import remade
+from lakeward.adapters.spark.shaping.recomputed_columns import recompute
 from lakeward.core.dimension import Ordered
 from lakeward.core.events import ChangeEvent
 from lakeward.core.plan import MergePlan
@@ -46,7 +46,7 @@ def _resolved(batch: SettledBatch) -> MergeResult:
     upserts, places = LocalFrame(changed.written(plan), batch.side_tables.spark), changed.places(batch)
     removed, count = removed_rows(batch, places)
     detail = MergeDetail(
-        upserts=remade(upserts.in_spark(), plan.recomputed) if plan.recomputed else upserts,
+        upserts=recompute(upserts.in_spark(), plan.recomputed) if plan.recomputed else upserts,
         removed=removed,
         rejects=refused_rows(batch, rejects),
         entries=None if plan.appends else _entries(batch),

@@ -28,7 +28,7 @@ from lakeward.core.events import Key, Position
 from lakeward.core.history.snapshot_splice import splice
 from lakeward.core.merge.append import append
 from lakeward.core.merge.change_log import ChangeLogContents
-from lakeward.core.merge.delivery import Delivery, DeliveryResult, Resolution
+from lakeward.core.merge.delivery import Delivery, DeliveryResult
 from lakeward.core.merge.fold import Row
 from lakeward.core.merge.image_match import match
 from lakeward.core.merge.settle import settle
@@ -69,7 +69,10 @@ class SettledBatch:
         if needs_change_log(plan):
             change_log.holds = {hold.position: hold for hold in holds_of(plan, keys, texts)}
         change_log.closed |= dict.fromkeys(_repeated_held_events(side_tables, plan, batch))
-        dimension, delivery = folded_dimension(plan), _delivery(side_tables, plan, batch)
+        dimension, delivery = (
+            folded_dimension(plan),
+            plan.delivery(batch.events, batch.rejects, _object_names(side_tables, plan)),
+        )
         if plan.splices is None:
             settled = _core_function(plan)(dimension, stored.by_key, change_log, delivery)
         else:
@@ -150,24 +153,6 @@ def _repeated_held_events(side_tables: SideTables, plan: MergePlan, batch: Small
         return
     held_places = set(side_tables.quarantine.held_among(plan.epoch, plan.batch - 1, plan.copies))
     yield from (event.position for event in batch.events if event.position[2:] in held_places)
-
-
-def _delivery(side_tables: SideTables, plan: MergePlan, batch: SmallBatch) -> Delivery:
-    repaired = {event.position[2:]: event for event in batch.events if plan.releases}
-    return Delivery(
-        number=plan.batch,
-        events=[] if plan.releases else batch.events,
-        rejects=batch.rejects,
-        object_names=_object_names(side_tables, plan),
-        resolutions=[Resolution(position, repaired.get(position[2:])) for position in plan.releases],
-        loaded=plan.facts.loaded,
-        believed=plan.facts.believed,
-        ran=plan.begun_at,
-        by_hand=not plan.facts.objects,
-        own_times=plan.facts.own_times,
-        is_first=plan.is_first,
-        suspect_objects=plan.suspect_objects,
-    )
 
 
 def _object_names(side_tables: SideTables, plan: MergePlan) -> Mapping[int, str]:

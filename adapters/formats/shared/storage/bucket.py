@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-from lakeward.adapters.aws.s3.access import Access, is_url, split
+from lakeward.adapters.aws.s3.access import Access, bucket_and_key, is_url
 from lakeward.adapters.aws.s3.error_messages import explain_s3_errors
 from lakeward.adapters.aws.s3.lock import TERM, LockLostError, LockTakenError, ObjectLock
 from lakeward.adapters.aws.s3.range_reader import open_object
@@ -41,7 +41,7 @@ class BucketFolder:
 
     def folders(self) -> Collection[str]:
         """Return the names of the folders directly in it."""
-        bucket, key = split(self.url)
+        bucket, key = bucket_and_key(self.url)
         pages = self.access.client.get_paginator("list_objects_v2")
         with explain_s3_errors(self.url):
             listing = pages.paginate(Bucket=bucket, Prefix=_prefix(key), Delimiter="/")
@@ -50,7 +50,7 @@ class BucketFolder:
 
     def holds(self) -> str | None:
         """Return the first name in it, or None if it is empty."""
-        bucket, key = split(self.url)
+        bucket, key = bucket_and_key(self.url)
         with explain_s3_errors(self.url):
             answer = self.access.client.list_objects_v2(Bucket=bucket, Prefix=_prefix(key), MaxKeys=2)
         first_names = (item["Key"].removeprefix(_prefix(key)).split("/")[0] for item in answer.get("Contents", ()))
@@ -58,7 +58,7 @@ class BucketFolder:
 
     def _listed(self, **asked: str) -> Iterator[tuple[str, Any]]:
         """Return the objects with their names relative to the folder, without placeholder objects for folders."""
-        bucket, key = split(self.url)
+        bucket, key = bucket_and_key(self.url)
         pages = self.access.client.get_paginator("list_objects_v2")
         with explain_s3_errors(self.url):
             for page in pages.paginate(Bucket=bucket, Prefix=_prefix(key), **asked):
@@ -73,7 +73,7 @@ class BucketFolder:
 
     def remove(self, name: str) -> None:
         """Remove an object, if it exists."""
-        bucket, key = split(f"{self.url}/{name}")
+        bucket, key = bucket_and_key(f"{self.url}/{name}")
         with explain_s3_errors(f"{self.url}/{name}"):
             self.access.client.delete_object(Bucket=bucket, Key=key)
 
@@ -129,7 +129,7 @@ class _Presence:
         inside = f"{self.folder.url}/"
         if place.startswith(inside):
             return place.removeprefix(inside) in self._names
-        bucket, key = split(place)
+        bucket, key = bucket_and_key(place)
         try:
             with explain_s3_errors(place):
                 self.folder.access.client.head_object(Bucket=bucket, Key=key)

@@ -17,7 +17,7 @@ from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.adapters.sources.dms.transactions.splitter import Splitter, read_parts
 from lakeward.adapters.sources.dms.transactions.staged_tables import Share, StagedTables
 from lakeward.adapters.sources.landing.folder import Folder, is_replaced
-from lakeward.adapters.spark.session.errors import FAILURES, full_text, said, unreachable
+from lakeward.adapters.spark.session.errors import FAILURES, full_text, short_message, unreachable
 from lakeward.core.dimension import SHARE_FROM, TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.ledger.full_loads import UNNAMED, is_of_earlier_epoch
@@ -60,7 +60,7 @@ class SharedFiles:
     _was_cleaned: bool = False
 
     def select_for_table(
-        self, table: TableName, files: Sequence[SourceObject], past: ObjectHistory, *, has_more: bool
+        self, table: TableName, files: Sequence[SourceObject], history: ObjectHistory, *, has_more: bool
     ) -> Sequence[SourceObject]:
         """Return the files with rows of a table, up to the first file that cannot be read.
 
@@ -70,34 +70,36 @@ class SharedFiles:
         ordered = sorted(files, key=lambda item: item.order)
         with self._lock:
             readable = {item.name for item in self._stage_new_files(ordered)}
-            shares = self._shares[table] = self._update_shares(table, past)
-        self._refuse_archived(table, {item.name for item in ordered}, past)
+            shares = self._shares[table] = self._update_shares(table, history)
+        self._refuse_archived(table, {item.name for item in ordered}, history)
         selected = [
-            item for item in ordered if item.name in past.applied or (item.name in readable and item.name in shares)
+            item
+            for item in ordered
+            if item.name in history.applied or (item.name in readable and item.name in shares)
         ]
         if (
             len(readable) < len(ordered)
             and not has_more
-            and all(self._is_finished(item, past) for item in selected)
+            and all(self._is_finished(item, history) for item in selected)
         ):
             error, _ = self._read_errors.get(ordered[len(readable)].version, (None, 0))
             if error is not None:
                 raise copy(error)  # a raised error collects tracebacks, which keep frames alive
         return selected
 
-    def _refuse_archived(self, table: TableName, listed: Collection[str], past: ObjectHistory) -> None:
+    def _refuse_archived(self, table: TableName, listed: Collection[str], history: ObjectHistory) -> None:
         """Raise SourceError for files that were archived before the table was configured or created anew."""
         if self.folder.archive is None:
             return
         unlisted = [
             name for name, share in self._shares[table].items() if not share.is_applied and name not in listed
         ]
-        current = self._without_earlier_epochs(table, unlisted, past)
+        current = self._without_earlier_epochs(table, unlisted, history)
         archived = sorted(name for name in current if self.folder.is_archived(table, name))
         if archived:
             alternative = (
                 "Where a full load has all that they hold, move them out of the archive."
-                if past.has_no_batch
+                if history.has_no_batch
                 else f"Or load the table anew: `lakeward reload {table}`."
             )
             raise SourceError(
@@ -109,37 +111,39 @@ class SharedFiles:
                 f"The other tables know them. {alternative}",
             )
 
-    def _update_shares(self, table: TableName, past: ObjectHistory) -> Mapping[str, Share]:
+    def _update_shares(self, table: TableName, history: ObjectHistory) -> Mapping[str, Share]:
         """Return a table's shares, marked as applied by the objects of the table's commits.
 
         A table that was created anew or rolled back has fewer of them than the index. Where the commits are not
         known, the index is believed.
         """
-        self.staged.set_applied(table, past.applied.keys(), is_applied=True)
+        self.staged.set_applied(table, history.applied.keys(), is_applied=True)
         shares = self.staged.shares(table)
-        if not past.applied and not past.has_no_batch:
+        if not history.applied and not history.has_no_batch:
             return shares
-        unconfirmed = [name for name, share in shares.items() if share.is_applied and name not in past.applied]
-        reopened = self._without_earlier_epochs(table, unconfirmed, past)
+        unconfirmed = [name for name, share in shares.items() if share.is_applied and name not in history.applied]
+        reopened = self._without_earlier_epochs(table, unconfirmed, history)
         if not reopened:
             return shares
         self.staged.set_applied(table, reopened, is_applied=False)
         return self.staged.shares(table)
 
     def _without_earlier_epochs(
-        self, table: TableName, names: Collection[str], past: ObjectHistory
+        self, table: TableName, names: Collection[str], history: ObjectHistory
     ) -> Sequence[str]:
         """Return the names without those of an earlier epoch or of another `cdc_path`."""
         versions = self.staged.versions() if names else {}
         place = self.folder.places.of(table)
         shared_names = [name for name in names if self.folder.is_shared(table, name)]
         items = [SourceObject(name, place.known(table, name).order, *versions[name]) for name in shared_names]
-        return [item.name for item in items if not is_of_earlier_epoch(item, past, UNNAMED)]
+        return [item.name for item in items if not is_of_earlier_epoch(item, history, UNNAMED)]
 
-    def _is_finished(self, item: SourceObject, past: ObjectHistory) -> bool:
-        is_of_earlier_epoch = past.cut is not None and item.order <= past.cut
+    def _is_finished(self, item: SourceObject, history: ObjectHistory) -> bool:
+        is_of_earlier_epoch = history.cut is not None and item.order <= history.cut
         return (
-            is_of_earlier_epoch or item.name in past.applied or item.name in past.acknowledged_names("LEDGER-001")
+            is_of_earlier_epoch
+            or item.name in history.applied
+            or item.name in history.acknowledged_names("LEDGER-001")
         )
 
     def share(self, table: TableName, name: str) -> Share:
@@ -195,8 +199,8 @@ class SharedFiles:
 
     def _stage_new_files(self, ordered: Sequence[SourceObject]) -> Sequence[SourceObject]:
         """Stage the files that were not read yet; return the files before the first that cannot be read."""
-        known = self.staged.versions()
-        new_files = [item for item in ordered if known.get(item.name) != (item.size, item.modified)]
+        versions = self.staged.versions()
+        new_files = [item for item in ordered if versions.get(item.name) != (item.size, item.modified)]
         waiting: set[str] = set()
         for chunk in self._chunks(new_files):
             try:
@@ -314,7 +318,7 @@ class SharedFiles:
         ]
         return SourceError(
             f"{named[0] if named else items[0].name} cannot be read",
-            found=said(error),
+            found=short_message(error),
             todo="Nothing of it was applied to any table. Replace the file by a whole one.",
         )
 

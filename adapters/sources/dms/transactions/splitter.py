@@ -88,10 +88,10 @@ class Splitter:
     def _part_expression(self) -> str:
         operations = ", ".join(map(text, OPERATIONS))
         lower = f"concat(length({_SCHEMA}), ':', lower({_SCHEMA}), lower({_TABLE}))"
-        known = ", ".join(
+        configured_names = ", ".join(
             text(f"{len(table.schema)}:{table.schema.lower()}{table.table.lower()}") for table in self.configured
         )
-        is_known = f"{lower} IN ({known})" if known else "false"
+        is_known = f"{lower} IN ({configured_names})" if configured_names else "false"
         names = f"{is_valid_utf8(_LEAD)} AND {_TABLE} != '' AND {_SCHEMA} != ''"
         says = f"{names} AND ({_OP} IN ({operations}) OR {is_known})"
         key = f"md5(concat(length({_SCHEMA}), ':', {_SCHEMA}, {_TABLE}))"

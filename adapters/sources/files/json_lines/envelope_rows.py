@@ -131,14 +131,14 @@ class EnvelopeRows:
         }
         for name in self.envelopes.key:
             cells[name] = f"CASE WHEN {OP} = 'd' THEN {self._gone(name)} ELSE {self._after(name)} END"
-        told = [column.name for column in table.reading.before_columns]
+        before_columns = [column.name for column in table.reading.before_columns]
         is_told = f"{OP} = 'u'" if self.envelopes.key else f"{OP} IN ('u', 'd')"
         has_whole = self.decoder.before_images == "whole" and table.dimension.before_columns
         has_places = self.decoder.has_places
         words = " ".join(f"WHEN '{letter}' THEN '{word}'" for letter, word in OPERATIONS.items())
         return Decoded(
             cells=cells,
-            before={name: f"CASE WHEN {is_told} THEN {self._before(name)} END" for name in told},
+            before={name: f"CASE WHEN {is_told} THEN {self._before(name)} END" for name in before_columns},
             has_image=f"coalesce({HAS_BEFORE}, false)" if has_whole else "false",
             operation=f"CASE {OP} {words} END",
             time=f"CASE WHEN {MICROS} != 0 THEN {MICROS} END",

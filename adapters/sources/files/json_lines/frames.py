@@ -21,7 +21,7 @@ from lakeward.adapters.sources.messages.message import (
     cell,
     has,
     header,
-    whole,
+    parsed_object,
     why_broken,
     with_parsed,
 )
@@ -58,7 +58,7 @@ def as_messages(lines: DataFrame, line: str) -> DataFrame:
     if line == "value":
         nothing = [f"string(NULL) AS {name}" for name in (KEY, TOPIC, OLD_KEY, NEW_KEY)]
         return lines.selectExpr("*", f"{VALUE} AS {BODY}", *nothing)
-    records = with_parsed(lines, {_PARSED: VALUE}).selectExpr("*", f"{whole(_PARSED)} AS {_RECORD}")
+    records = with_parsed(lines, {_PARSED: VALUE}).selectExpr("*", f"{parsed_object(_PARSED)} AS {_RECORD}")
     is_record = f"{has(_RECORD, 'value')}"
     body = f"CASE WHEN {is_record} THEN {cell(_RECORD, 'value')} ELSE {VALUE} END"
     headers = cell(_RECORD, "headers")
@@ -79,7 +79,7 @@ def json_rows(lines: DataFrame, reading: Reading, named: Mapping[str, str], *, k
     and fields that the settings name, by setting (`lakeward.adapters.sources.files.named_fields`).
     """
     schema, key = reading.dimension.schema, reading.dimension.key
-    frame = with_parsed(lines, {_PARSED: VALUE}).selectExpr("*", f"{whole(_PARSED)} AS {_OBJECT}")
+    frame = with_parsed(lines, {_PARSED: VALUE}).selectExpr("*", f"{parsed_object(_PARSED)} AS {_OBJECT}")
     renames = reading.dimension.policies.renames
     called = {c.name: [c.name, *(old for old, new in renames.items() if new == c.name)] for c in schema}
     cells = {name: f"coalesce({', '.join(cell(_OBJECT, n) for n in names)})" for name, names in called.items()}
@@ -93,11 +93,11 @@ def json_rows(lines: DataFrame, reading: Reading, named: Mapping[str, str], *, k
         f"WHEN {' + '.join(f'int({has(_OBJECT, n)})' for n in names)} > 1 THEN {text(why_ambiguous(names))}"
         for names in renamed
     )
-    told = {setting: json_field(_OBJECT, name, called) for setting, name in named.items()}
-    found = Decoded(
+    fields = {setting: json_field(_OBJECT, name, called) for setting, name in named.items()}
+    decoded = Decoded(
         cells=cells,
         unset={name: f"({sql})" for name, sql in absent.items()} if keeps_absent else {},
-        operation=told["operation"].text if "operation" in told else NULL,
+        operation=fields["operation"].text if "operation" in fields else NULL,
         broken=f"CASE WHEN {_OBJECT} IS NULL THEN {why_broken(VALUE, 'the line is not a JSON object')} {both} END",
         blank=f"{bare(VALUE)} = ''",
         texts=(VALUE,),
@@ -105,15 +105,15 @@ def json_rows(lines: DataFrame, reading: Reading, named: Mapping[str, str], *, k
     operation = named.get("operation")
     of_none = [] if operation is None or find_field(schema, operation) else [operation, root_of(operation)]
     own = strange(_OBJECT, [*(n for names in called.values() for n in names), *of_none])
-    flags = [flag for setting, field in told.items() for flag in field.flags(_OBJECT, setting)]
-    return to_rows(frame, reading, found, reading.written, own, *flags)
+    flags = [flag for setting, field in fields.items() for flag in field.flags(_OBJECT, setting)]
+    return to_rows(frame, reading, decoded, reading.written, own, *flags)
 
 
-def strange(of: str, known: Sequence[str], not_columns: str | None = None) -> str:
-    """Return the names in an object that are not `known`, as SQL; names that match `not_columns` are no columns."""
-    listed = f"array({', '.join(map(text, known))})"
-    found = f"array_except(map_keys({of}), {listed})"
+def strange(of: str, expected: Sequence[str], not_columns: str | None = None) -> str:
+    """Return the names in an object that are not `expected` and do not match `not_columns`, as SQL."""
+    listed = f"array({', '.join(map(text, expected))})"
+    names = f"array_except(map_keys({of}), {listed})"
     if not_columns is not None:
         pattern = text(rf"\A(?s:{not_columns})\z")
-        found = f"filter({found}, name -> NOT name RLIKE {pattern})"
-    return f"nullif(array_sort({found}), CAST(array() AS array<string>)) AS {UNDECLARED}"
+        names = f"filter({names}, name -> NOT name RLIKE {pattern})"
+    return f"nullif(array_sort({names}), CAST(array() AS array<string>)) AS {UNDECLARED}"

@@ -92,10 +92,10 @@ def _decoded(
 ) -> DataFrame:
     decoder, reading = table.decoder, table.reading
     own = strange(decoder.row, table.dimension.schema.names, decoder.not_columns)
-    found: Decoded = decoder.decoded(reading)
-    found = found if broken is None else replace(found, broken=broken)
+    decoded: Decoded = decoder.decoded(reading)
+    decoded = decoded if broken is None else replace(decoded, broken=broken)
     also = [decoder.rows_gone()] if isinstance(decoder, DmsMessages) else _of_debezium(decoder)
-    return to_rows(opened, reading, found, written, own, OTHER_TABLE, *also)
+    return to_rows(opened, reading, decoded, written, own, OTHER_TABLE, *also)
 
 
 def _of_debezium(decoder: Debezium) -> Sequence[str]:
@@ -125,15 +125,15 @@ def fill_versions(
     base = len(table.folder.base.rstrip("/")) + 1
     own = [versions.get(paths[file.item.name][base:], ()) for file in files]
     if table.are_one:
-        every = {version.digest: version for found in own for version in found}
+        every = {version.digest: version for group in own for version in group}
         own = [tuple(every.values())] * len(files)
-    described = [described_by(table, file, found) for file, found in zip(files, own, strict=True)]
-    known = [file.schema for file in described if file.versions]
-    if not known and stands is not None:
-        known = [_as_declared(stands, table.dimension.schema)]
+    described = [described_by(table, file, group) for file, group in zip(files, own, strict=True)]
+    schemas = [file.schema for file in described if file.versions]
+    if not schemas and stands is not None:
+        schemas = [_as_declared(stands, table.dimension.schema)]
     filled: list[File] = []
-    for file in described if known else ():
-        before = filled[-1].schema if filled else known[0]
+    for file in described if schemas else ():
+        before = filled[-1].schema if filled else schemas[0]
         filled.append(file if file.versions else replace(file, schema=before))
     return filled
 
@@ -163,17 +163,19 @@ def _schemas_beside(table: TableFiles, paths: Sequence[str]) -> Mapping[str, Ver
         f"CASE WHEN {is_of_key} THEN '{OF_KEY}' ELSE '' END AS kind",
         f"CASE WHEN {is_of_key} THEN {_KEY_SCHEMA} ELSE {_SCHEMA} END AS schema",
     )
-    found = schemas.groupBy(F.expr("concat(kind, md5(schema))")).agg(F.first("schema")).collect()
-    return versions_of(table, ((row[0], row[1]) for row in found if row[0] is not None))
+    rows = schemas.groupBy(F.expr("concat(kind, md5(schema))")).agg(F.first("schema")).collect()
+    return versions_of(table, ((row[0], row[1]) for row in rows if row[0] is not None))
 
 
 def versions_of(table: TableFiles, schemas: Iterable[tuple[str, str | None]]) -> Mapping[str, Version]:
     """Return the schemas that describe rows, by their digests; `schemas` are digests with texts."""
     is_flat = table.options.form == "flattened"
-    found = {
+    columns_by_digest = {
         digest: columns_of(schema or "", is_flat=is_flat or digest.startswith(OF_KEY)) for digest, schema in schemas
     }
-    return {digest: Version(digest, columns) for digest, columns in found.items() if columns is not None}
+    return {
+        digest: Version(digest, columns) for digest, columns in columns_by_digest.items() if columns is not None
+    }
 
 
 def _find_schemas(table: TableFiles, opened: DataFrame) -> Sequence[tuple[str, str, str | None, int, bool]]:
@@ -184,22 +186,22 @@ def _find_schemas(table: TableFiles, opened: DataFrame) -> Sequence[tuple[str, s
     """
     own = f"CASE WHEN NOT {OF_OTHER} THEN {_SCHEMA} END AS schema"
     schemas = opened.selectExpr(NAME, LINE, own, f"{table.decoder.row} IS NOT NULL AS has_row", OF_OTHER)
-    found = schemas.groupBy(OF_OTHER, NAME, F.expr(f"md5(schema) AS {_DIGEST}")).agg(
+    groups = schemas.groupBy(OF_OTHER, NAME, F.expr(f"md5(schema) AS {_DIGEST}")).agg(
         F.first("schema"), F.min(LINE), F.max("has_row")
     )
-    return [(row[1], row[2], row[3], int(row[4]), row[5]) for row in found.collect() if not row[0]]
+    return [(row[1], row[2], row[3], int(row[4]), row[5]) for row in groups.collect() if not row[0]]
 
 
 def versions_by_file(
-    table: TableFiles, found: Iterable[tuple[str, str, str | None, bool]]
+    table: TableFiles, schemas: Iterable[tuple[str, str, str | None, bool]]
 ) -> Mapping[str, Sequence[Version]]:
-    """Return the schemas of messages by file; `found` has for each its file, digest, text and whether it has rows.
+    """Return the schemas of messages by file; `schemas` has of each its file, digest, text and whether it has rows.
 
     Raises SchemaConflict if rows have no schema at all.
     """
     versions: dict[str, list[Version]] = defaultdict(list)
     without = []
-    for name, digest, schema, has_row in found:
+    for name, digest, schema, has_row in schemas:
         columns = columns_of(schema or "", is_flat=table.options.form == "flattened")
         if columns is not None:
             versions[name].append(Version(digest, columns))

@@ -63,22 +63,22 @@ def _small(table: TableFiles, file: File, rank: int) -> SmallFile:
 def _with_mapping(table: TableFiles, rows: pa.Table) -> pa.Table:
     """Return rows with operation, order and time filled from columns, as `column_mapping.with_mapping` does."""
     named = fields_of(table.options)
-    found = {setting: rows.column(name) for setting, name in named.items() if name in rows.column_names}
-    operation, order = found.get("operation"), found.get("order_by")
-    time = found.get("time", order)
-    told = {}
+    columns = {setting: rows.column(name) for setting, name in named.items() if name in rows.column_names}
+    operation, order = columns.get("operation"), columns.get("order_by")
+    time = columns.get("time", order)
+    mapped = {}
     if operation is not None:
         if not pa.types.is_string(operation.type):
             raise SparkNeeded(f"the column {named['operation']} tells the operation, and is no text")
-        told[OP_TEXT] = operation
+        mapped[OP_TEXT] = operation
     if order is not None:
-        told[SEQUENCE_TEXT] = (_micros(order) if pa.types.is_temporal(order.type) else order).cast(pa.string())
+        mapped[SEQUENCE_TEXT] = (_micros(order) if pa.types.is_temporal(order.type) else order).cast(pa.string())
     if time is not None and pa.types.is_temporal(time.type):
         micros = _micros(time)
         if pc.any(pc.less(micros, _FIRST)).as_py():
             raise SparkNeeded("a row has a time before 1900")
-        told[TIME_TEXT] = pc.strftime(micros.cast(pa.timestamp("us")), format="%Y-%m-%d %H:%M:%S")
-    for name, texts in told.items():
+        mapped[TIME_TEXT] = pc.strftime(micros.cast(pa.timestamp("us")), format="%Y-%m-%d %H:%M:%S")
+    for name, texts in mapped.items():
         rows = rows.set_column(rows.column_names.index(name), name, texts)
     return flag_near_words(rows, table.reading.operations) if flags_near_words(table) else rows
 

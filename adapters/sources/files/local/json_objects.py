@@ -25,14 +25,14 @@ from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 class LocalObjects:
     """Decoder of the JSON objects of one table.
 
-    `called` are the names that each column may have in an object, old ones included. `known` are all these names
-    and that of the operation. `named` are the fields that settings name, by setting. With `keeps_absent` a column
-    that an object lacks was not sent.
+    `called` are the names that each column may have in an object, old ones included. `expected_names` are all these
+    names and that of the operation. `named` are the fields that settings name, by setting. With `keeps_absent` a
+    column that an object lacks was not sent.
     """
 
     documents: Documents
     called: Mapping[str, Sequence[str]]
-    known: frozenset[str]
+    expected_names: frozenset[str]
     named: Mapping[str, str]
     keeps_absent: bool
 
@@ -42,16 +42,16 @@ class LocalObjects:
         schema, renames = table.dimension.schema, table.dimension.policies.renames
         called = {c.name: [c.name, *(old for old, new in renames.items() if new == c.name)] for c in schema}
         named = fields_of(table.options)
-        known = {name for names in called.values() for name in names}
+        expected_names = {name for names in called.values() for name in names}
         operation = named.get("operation")
         if operation is not None and not find_field(schema, operation):
-            known |= {operation, root_of(operation)}
-        return cls(documents, called, frozenset(known), named, table.options.absent == "unset")
+            expected_names |= {operation, root_of(operation)}
+        return cls(documents, called, frozenset(expected_names), named, table.options.absent == "unset")
 
     def beside(self) -> Sequence[str]:
         """Return the columns of flags that rows have in addition."""
-        told = [name for name in SETTINGS if name in self.named]
-        return [flag for name in told for flag in (LACKS[name], NOT_PLAIN[name])]
+        settings = [name for name in SETTINGS if name in self.named]
+        return [flag for name in settings for flag in (LACKS[name], NOT_PLAIN[name])]
 
     def row_of(self, line: Line, columns: Columns) -> Row:
         """Return the row of a line."""
@@ -61,9 +61,9 @@ class LocalObjects:
             unset = [n for n in columns.others if all(name not in of for name in self.called[n])] or None
         elif self.keeps_absent:
             unset = list(columns.others) or None
-        told = {setting: self._field(of, name) for setting, name in self.named.items()}
+        fields = {setting: self._field(of, name) for setting, name in self.named.items()}
         flags: dict[str, bool] = {}
-        for setting, (text, is_there) in told.items():
+        for setting, (text, is_there) in fields.items():
             flags[LACKS[setting]] = of is not None and not is_there
             flags[NOT_PLAIN[setting]] = text is not None and text.lstrip(" ")[:1] in ("{", "[")
         words = "the line is not a JSON object" if wrong in (None, NO_OBJECT) else wrong
@@ -73,17 +73,17 @@ class LocalObjects:
             [None if of is None else _first(of, self.called[name]) for name in columns.names],
             [None] * len(columns.before_columns),
             unset=unset,
-            operation=told["operation"][0] if "operation" in told else None,
+            operation=fields["operation"][0] if "operation" in fields else None,
             broken=words if of is None else self._why_ambiguous(of),
             is_blank=line.text.strip(" \t\r\n") == "",
-            strange=strange_names(of, self.known),
+            strange=strange_names(of, self.expected_names),
             extra=flags,
         )
 
     def _why_ambiguous(self, of: Object) -> str | None:
         """Return in words that an object has two names of one column; None if it has not."""
-        found = (names for names in self.called.values() if len(names) > 1 and sum(n in of for n in names) > 1)
-        return next(map(why_ambiguous, found), None)
+        ambiguous = (names for names in self.called.values() if len(names) > 1 and sum(n in of for n in names) > 1)
+        return next(map(why_ambiguous, ambiguous), None)
 
     def _field(self, of: Object | None, name: str) -> tuple[str | None, bool]:
         """Return the text of a column or nested field, and whether the object has it."""
@@ -100,10 +100,10 @@ class LocalObjects:
         return text_of(inside.get(last)) if text is None else text, own[1] or last in inside
 
     def _opened(self, value: Any) -> Object | None:
-        found, wrong = self.documents.parse_part(value)
+        inner, wrong = self.documents.parse_part(value)
         if wrong is not None and value.__class__ is str:
             raise SparkNeeded("a text with a field in it is no JSON object")
-        return found
+        return inner
 
 
 def _column(of: Object | None, names: Sequence[str]) -> tuple[Any, bool]:

@@ -108,14 +108,14 @@ def _texts(table: TableFiles, name: str, most: int | None) -> list[str]:
             data = opened.read() if size is None else opened.read(size + 1)
         if size is not None and len(data) > size:
             raise SparkNeeded(f"{name} has more bytes than a small batch")
-        found = data.decode()
+        text = data.decode()
     except UnicodeDecodeError as error:
         raise SparkNeeded(f"{name} is no UTF-8") from error
     except (OSError, EOFError, zlib.error) as error:
         raise SparkNeeded(f"{name} cannot be unpacked") from error
-    if found in ("", _BOM):
+    if text in ("", _BOM):
         return []
-    lines = found.split("\n")
+    lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
     lines[0] = lines[0].removeprefix(_BOM).removeprefix(_BOM)  # Hadoop removes one, and Spark's query another
@@ -176,21 +176,21 @@ class LocalMessages:
         Raises SchemaConflict if rows have no schema at all.
         """
         in_order = sorted(self._schemas().items(), key=lambda item: item[1][0])
-        found = ((name, digest, text_of(one.schema), has_row) for (name, digest), (_, one, has_row) in in_order)
-        return versions_by_file(table, found)
+        schemas = ((name, digest, text_of(one.schema), has_row) for (name, digest), (_, one, has_row) in in_order)
+        return versions_by_file(table, schemas)
 
     def _schemas(self) -> Mapping[tuple[str, str], tuple[int, ParsedMessage, bool]]:
         """Return by file and digest of the schema: the first line, its message, and whether a message has a row."""
-        found: dict[tuple[str, str], tuple[int, ParsedMessage, bool]] = {}
+        schemas: dict[tuple[str, str], tuple[int, ParsedMessage, bool]] = {}
         for one in self.opened:
             line = one.message.line
             if one.message.body is None and '"schema"' in line.text:
                 raise SparkNeeded("a message that is no JSON object may have a schema")
             if not one.is_of_other:
                 place = (line.name, self.digest(one))
-                least, first, has_row = found.get(place, (line.number, one, False))
-                found[place] = (least, first, has_row or one.after is not None)
-        return found
+                least, first, has_row = schemas.get(place, (line.number, one, False))
+                schemas[place] = (least, first, has_row or one.after is not None)
+        return schemas
 
     def _schemas_beside(self, table: TableFiles) -> Mapping[str, Version]:
         """Return the schemas of messages whose columns are declared, by their digests."""
@@ -204,12 +204,12 @@ class LocalMessages:
         schema, of = self._schema(opened), "" if opened.schema is not None else OF_KEY
         if schema is None:
             return ""
-        known = self._digests.get(id(schema))
-        if known is None or known[0] is not schema:
+        entry = self._digests.get(id(schema))
+        if entry is None or entry[0] is not schema:
             text = text_of(schema) or ""
-            known = (schema, hashlib.md5(text.encode(), usedforsecurity=False).hexdigest())
-            self._digests[id(schema)] = known
-        return of + known[1]
+            entry = (schema, hashlib.md5(text.encode(), usedforsecurity=False).hexdigest())
+            self._digests[id(schema)] = entry
+        return of + entry[1]
 
     def _schema(self, opened: ParsedMessage) -> Any:
         """Return the schema by which a message is read; for a tombstone that deletes it is that of the key."""
@@ -223,8 +223,8 @@ class LocalMessages:
         columns, made = Columns.of(table.dimension), DebeziumRows(self._local)
         by_schema = table.options.types == "schema"
         plain = _Way.of(rows, table, table.reading.written, NO_SCHEMA if by_schema else None)
-        known = versions if by_schema else self._schemas_beside(table)
-        ways = {digest: _Way.of(rows, table, _described(table, version)) for digest, version in known.items()}
+        described = versions if by_schema else self._schemas_beside(table)
+        ways = {digest: _Way.of(rows, table, _described(table, version)) for digest, version in described.items()}
         for one in self.opened:
             way = ways.get(self.digest(one), plain) if ways else plain
             row = made.row_of(one, columns, way.no_schema)
@@ -270,19 +270,21 @@ def with_mapping_of(table: TableFiles, rows: RowLists) -> RowLists:
     """Return rows with operation, order and time filled from columns, as `with_mapping` does in SQL."""
     schema = table.dimension.schema
     named = {setting: find_field(schema, name) for setting, name in fields_of(table.options).items()}
-    found = {setting: known[1] for setting, known in named.items() if known is not None}
-    if any(schema.find(column.name) is None for column in found.values()):
+    columns = {setting: field[1] for setting, field in named.items() if field is not None}
+    if any(schema.find(column.name) is None for column in columns.values()):
         raise SparkNeeded("a setting names a field within a column")
-    operation, order = found.get("operation"), found.get("order_by")
-    time = found.get("time", order)
-    told: dict[str, list[Any]] = {}
+    operation, order = columns.get("operation"), columns.get("order_by")
+    time = columns.get("time", order)
+    mapped: dict[str, list[Any]] = {}
     if operation is not None:
-        told[OP_TEXT] = _words(operation, rows[operation.name])
+        mapped[OP_TEXT] = _words(operation, rows[operation.name])
     if order is not None:
-        told[SEQUENCE_TEXT] = [None if value is None else str(_number(order, value)) for value in rows[order.name]]
+        cells = rows[order.name]
+        mapped[SEQUENCE_TEXT] = [None if value is None else str(_number(order, value)) for value in cells]
     if time is not None and time.type.name in _TIMES:
-        told[TIME_TEXT] = [None if value is None else time_text(_number(time, value)) for value in rows[time.name]]
-    return {**rows, **told}
+        cells = rows[time.name]
+        mapped[TIME_TEXT] = [None if value is None else time_text(_number(time, value)) for value in cells]
+    return {**rows, **mapped}
 
 
 def _number(column: Column, value: Any) -> Any:

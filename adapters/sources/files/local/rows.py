@@ -173,13 +173,13 @@ class Rows:
 
     def _add(self, row: Row, key_misfit: str | None, misfit: str | None) -> None:
         sequence = None if row.is_blank else row.sequence
-        found = (
+        values = (
             *(row.operation, time_text(row.time) or row.unread_time, sequence, row.transaction),
             *(key_misfit, misfit, row.broken),
             *(row.is_blank, row.text, row.line.number, row.line.name, False),
             *(row.unset, row.has_image, row.strange, row.log),
         )
-        for append, value in zip(self._appends, found, strict=True):
+        for append, value in zip(self._appends, values, strict=True):
             append(value)
         for name in self._beside:
             self.lists[name].append(row.extra.get(name))
@@ -215,14 +215,16 @@ def time_text(micros: int | None) -> str | None:
     return text.rstrip("0") if "." in text else text
 
 
-def strange_names(of: Object | None, known: AbstractSet[str], not_columns: str | None = None) -> list[str] | None:
-    """Return the names in an object that are not `known` and do not match `not_columns`; None without any."""
-    if of is None or of.keys() <= known:
+def strange_names(
+    of: Object | None, expected: AbstractSet[str], not_columns: str | None = None
+) -> list[str] | None:
+    """Return the names in an object that are not `expected` and do not match `not_columns`; None without any."""
+    if of is None or of.keys() <= expected:
         return None
-    found = [name for name in of if name not in known]
+    names = [name for name in of if name not in expected]
     if not_columns is not None:
-        found = [name for name in found if not _matches(not_columns, name)]
-    return sorted(found) or None
+        names = [name for name in names if not _matches(not_columns, name)]
+    return sorted(names) or None
 
 
 @lru_cache

@@ -148,12 +148,14 @@ def time_of(order: int) -> int | None:
     return (order >> COUNTER_BITS) * 1000 if order >> COUNTER_BITS else None
 
 
-def with_ordinals(_table: TableName, listed: Sequence[SourceObject], past: ObjectHistory) -> Sequence[SourceObject]:
+def with_ordinals(
+    _table: TableName, listed: Sequence[SourceObject], history: ObjectHistory
+) -> Sequence[SourceObject]:
     """Return files with an order for those whose names give none: the known one, else one after all others.
 
     New files are counted in the order of their names, with numbers compared by value.
     """
-    orders = {name: item.order for items in (past.waiting, past.applied) for name, item in items.items()}
+    orders = {name: item.order for items in (history.waiting, history.applied) for name, item in items.items()}
     last = max([*orders.values(), *(item.order for item in listed)], default=0)
     ordered = []
     for item in sorted(listed, key=lambda item: natural_sort_key(item.name)):
@@ -166,7 +168,7 @@ def with_ordinals(_table: TableName, listed: Sequence[SourceObject], past: Objec
 
 
 def in_folders(
-    folder_of: Callable[[str], str], table: TableName, listed: Sequence[SourceObject], past: ObjectHistory
+    folder_of: Callable[[str], str], table: TableName, listed: Sequence[SourceObject], history: ObjectHistory
 ) -> Sequence[SourceObject]:
     """Return the files of snapshots that are folders with their orders; `folder_of` returns the folder of a file.
 
@@ -174,7 +176,7 @@ def in_folders(
     SourceError for a folder that may be a snapshot or a part of one.
     """
     refuse_nested(table, {folder_of(item.name) for item in listed})
-    orders = {name: item.order for items in (past.waiting, past.applied) for name, item in items.items()}
+    orders = {name: item.order for items in (history.waiting, history.applied) for name, item in items.items()}
     folders: dict[tuple[str, int], list[SourceObject]] = defaultdict(list)
     for item in sorted(listed, key=lambda item: natural_sort_key(item.name)):
         folders[folder_of(item.name), item.order].append(item)
@@ -184,11 +186,11 @@ def in_folders(
         for item in files if order else ():
             last += item.name not in orders
             ordered.append(replace(item, order=orders.get(item.name, last)))
-    return with_ordinals(table, [*ordered, *(item for item in listed if not item.order)], past)
+    return with_ordinals(table, [*ordered, *(item for item in listed if not item.order)], history)
 
 
 def with_sink_orders(
-    table: TableName, listed: Sequence[SourceObject], past: ObjectHistory
+    table: TableName, listed: Sequence[SourceObject], history: ObjectHistory
 ) -> Sequence[SourceObject]:
     """Return files of messages with their orders.
 
@@ -196,9 +198,9 @@ def with_sink_orders(
     lie before the next files of the sink, or have the order of one.
     """
     names = FileNames(is_messages=True)
-    earlier = {**past.waiting, **past.applied}
+    earlier = {**history.waiting, **history.applied}
     new = [item.name for item in listed if not item.order and item.name not in earlier]
-    applied = (item.name for item in past.applied.values() if item.order == names.order_of_sink(item.name))
+    applied = (item.name for item in history.applied.values() if item.order == names.order_of_sink(item.name))
     sink_file = next((item.name for item in listed if item.order), None) or next(applied, None)
     if new and sink_file is not None:
         others = f" and {len(new) - 1} more" if len(new) > 1 else ""
@@ -209,7 +211,7 @@ def with_sink_orders(
             r"files of a sink, set `names` with groups, as 'orders-(?P<partition>\d+)-(?P<counter>\d+)\.json'; if "
             "none is, groups of `names` give their order (docs/reference/plain-files.md).",
         )
-    return with_ordinals(table, listed, past)
+    return with_ordinals(table, listed, history)
 
 
 def natural_sort_key(name: str) -> tuple[tuple[int, int, str], ...]:

@@ -177,8 +177,8 @@ def _schema(kind: str, of: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
 
 def _decimal_parameters(of: Mapping[str, Any]) -> Mapping[str, str]:
     precision = of.get("precision", _ANY_PRECISION)
-    known = {} if precision == _ANY_PRECISION else {"connect.decimal.precision": str(precision)}
-    return {"scale": str(of.get("scale", 0)), **known}
+    parameters = {} if precision == _ANY_PRECISION else {"connect.decimal.precision": str(precision)}
+    return {"scale": str(of.get("scale", 0)), **parameters}
 
 
 def _identity(value: Any) -> Any:

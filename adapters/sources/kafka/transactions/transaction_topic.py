@@ -198,10 +198,10 @@ class TransactionLog:
         """Add an END of a transaction with a number of changes of the table, and return that number."""
         name, time = one.transaction, self.reached.time
         if changes:
-            known = self.transactions.setdefault(name, Transaction(None, time))
-            if known.ends is None:
-                known.ends, known.sent = one.offset, one.sent
-            known.changes = max(changes, known.changes)
+            transaction = self.transactions.setdefault(name, Transaction(None, time))
+            if transaction.ends is None:
+                transaction.ends, transaction.sent = one.offset, one.sent
+            transaction.changes = max(changes, transaction.changes)
         elif (open_ := self.transactions.get(name)) is not None and open_.ends is None:
             del self.transactions[name]
         self.last_end = max(self.last_end, one.sent or 0)

@@ -231,13 +231,13 @@ class TransactionTransfer:
                     return
 
     def _ends(self, name: str, transactions: TransactionLog) -> bool:
-        known = transactions.transactions.get(name)
-        return name in self.abandoned or (known is not None and known.ends is not None)
+        transaction = transactions.transactions.get(name)
+        return name in self.abandoned or (transaction is not None and transaction.ends is not None)
 
     def _cut(self, parts: Sequence[PartitionRead], transactions: TransactionLog) -> Cut:
         def ends(name: str) -> int:
-            known = transactions.transactions.get(name)
-            return -1 if known is None or known.ends is None else known.ends
+            transaction = transactions.transactions.get(name)
+            return -1 if transaction is None or transaction.ends is None else transaction.ends
 
         return cut(parts, ends, partial(self._is_whole, transactions))
 

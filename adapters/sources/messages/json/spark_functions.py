@@ -61,9 +61,9 @@ def parse_in_shape(value: str | None, shape: Shape) -> tuple[Any, str | None]:
     if value is None:
         return None, None
     try:
-        found = value_of(value)
-        is_broken = not isinstance(found, dict | None)
-        return (None, value) if is_broken else (_in_shape(found, shape), None)
+        parsed = value_of(value)
+        is_broken = not isinstance(parsed, dict | None)
+        return (None, value) if is_broken else (_in_shape(parsed, shape), None)
     except (ValueError, RecursionError):
         return None, value
 
@@ -99,12 +99,12 @@ def _is_text(value: object) -> bool:
 
 def _parts(messages: Sequence[str | None], paths: Sequence[Sequence[str]]) -> Sequence[Object]:
     """Return the objects at the given paths in messages."""
-    found = []
+    parts = []
     for message in messages:
         for path in paths:
             part: Any = object_of(message)
             for name in path:
                 part = part.get(name) if isinstance(part, dict) else None
             if isinstance(part, dict):
-                found.append(part)
-    return found
+                parts.append(part)
+    return parts

@@ -59,10 +59,10 @@ def image_of(value: object) -> Object | None:
 
 def _named_once(pairs: Sequence[tuple[str, Any]]) -> Object:
     """Return an object; raises ValueError for a repeated name, which VARIANT does not accept."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    document = dict(pairs)
+    if len(document) < len(pairs):
         raise ValueError("a name stands twice")
-    return found
+    return document
 
 
 def _none(word: str) -> None:
@@ -110,12 +110,12 @@ def exact_text_in(value: object) -> str | None:
 
 def number_text_in(value: object) -> str | None:
     """Return the text of a value for a column of floats; a number that would change is kept as it is written."""
-    found = text_in(value)
-    if not isinstance(value, Number) or found is None or not _is_rounded(value):
-        return found
-    is_bound = "Infinity" in found or float(value) == 0
-    digits = found.partition("E")[0].replace(".", "").strip("-0")
-    return str(value) if is_bound or len(digits) > _DOUBLE_DIGITS else found
+    text = text_in(value)
+    if not isinstance(value, Number) or text is None or not _is_rounded(value):
+        return text
+    is_bound = "Infinity" in text or float(value) == 0
+    digits = text.partition("E")[0].replace(".", "").strip("-0")
+    return str(value) if is_bound or len(digits) > _DOUBLE_DIGITS else text
 
 
 def is_double(value: object) -> bool:

@@ -93,7 +93,7 @@ def _whole_number(cell: str, type_: Type) -> str:
     digits = f"length(regexp_replace({cell}, {text(NO_DIGITS)}, ''))"
     value = f"try_cast({cell} AS decimal(38,15))"
     is_whole = f"{cell} RLIKE {text(_DOUBLE)} AND {digits} <= 15 AND {value} % 1 = 0"
-    plain, other = (f"try_cast({found} AS {ddl(type_)})" for found in (cell, value))
+    plain, other = (f"try_cast({written} AS {ddl(type_)})" for written in (cell, value))
     return f"coalesce({plain}, CASE WHEN {is_whole} THEN {other} END)"
 
 
@@ -109,20 +109,20 @@ def bound(value: str, name: str, of: str) -> str:
 
 def _decimal(cell: str, type_: Type, scale: int) -> str:
     """Return a decimal of `org.apache.kafka.connect.data.Decimal`, or of `VariableScaleDecimal`, as SQL."""
-    known = f"named_struct('scale', {scale}, 'value', c)"
-    told = f"CASE WHEN startswith(c, '{{') THEN from_json(c, 'scale int, value string') ELSE {known} END"
+    with_scale = f"named_struct('scale', {scale}, 'value', c)"
+    parsed = f"CASE WHEN startswith(c, '{{') THEN from_json(c, 'scale int, value string') ELSE {with_scale} END"
     number_of = bound(_unscaled("v.value"), "u", _with_scale("u", "v.scale", type_))
-    return bound(cell, "c", bound(told, "v", number_of))
+    return bound(cell, "c", bound(parsed, "v", number_of))
 
 
 def _digits(cell: str) -> str:
     """Return the digits of a `VariableScaleDecimal` as a text, as SQL: no type of a table has every scale."""
-    told = f"from_json({cell}, 'scale int, value string')"
+    parsed = f"from_json({cell}, 'scale int, value string')"
     padded = "lpad(string(abs(u)), greatest(v.scale + 1, length(string(abs(u)))), '0')"
-    whole = "concat(string(u), repeat('0', if(u = 0, 0, -v.scale)))"
+    without_point = "concat(string(u), repeat('0', if(u = 0, 0, -v.scale)))"
     parts = bound(padded, "p", "concat(left(p, length(p) - v.scale), '.', right(p, v.scale))")
-    shown = f"CASE WHEN v.scale <= 0 THEN {whole} ELSE concat(if(u < 0, '-', ''), {parts}) END"
-    return bound(told, "v", bound(_unscaled("v.value"), "u", shown))
+    number_text = f"CASE WHEN v.scale <= 0 THEN {without_point} ELSE concat(if(u < 0, '-', ''), {parts}) END"
+    return bound(parsed, "v", bound(_unscaled("v.value"), "u", number_text))
 
 
 def _unscaled(cell: str) -> str:
@@ -209,14 +209,14 @@ def _nested(cell: str, type_: Type, zone: str) -> str:
     schema = f"value {ddl(wide)}, broken string"
     whole_value = f"concat('{{\"value\":', {cell}, '}}')"
     options = "map('columnNameOfCorruptRecord', 'broken', 'allowSingleQuotes', 'false')"
-    found = f"from_json({whole_value}, {text(schema)}, {options})"
+    parsed = f"from_json({whole_value}, {text(schema)}, {options})"
     wrong = is_somewhere("v.value", type_, partial(_is_bent, zone))
     is_right = "v.broken IS NULL" + ("" if wrong is None else f" AND NOT {wrong}")
     is_right += f" AND json_array_length(concat('[', {cell}, ']')) = 1"
     repeated = _repeated("v.value", type_)
     wrongs = [*_misnamed(cell, type_), *([] if repeated is None else [repeated])]
     is_right += "".join(f" AND NOT coalesce({wrong}, false)" for wrong in wrongs)
-    return bound(found, "v", f"CASE WHEN {is_right} THEN {_typed('v.value', type_, zone)} END")
+    return bound(parsed, "v", f"CASE WHEN {is_right} THEN {_typed('v.value', type_, zone)} END")
 
 
 def _misnamed(cell: str, type_: Type) -> list[str]:
@@ -225,10 +225,10 @@ def _misnamed(cell: str, type_: Type) -> list[str]:
         return []
     names = [part.name for part in type_.parts]
     own, alike = ", ".join(map(text, names)), ", ".join(text(name.lower()) for name in names)
-    found = f"json_object_keys({cell})"
+    keys = f"json_object_keys({cell})"
     conditions = [
-        f"exists({found}, n -> n NOT IN ({own}) AND lower(n) IN ({alike}))",
-        f"size(array_distinct({found})) < size({found})",
+        f"exists({keys}, n -> n NOT IN ({own}) AND lower(n) IN ({alike}))",
+        f"size(array_distinct({keys})) < size({keys})",
     ]
     for part in type_.parts:
         if _SIMPLE.fullmatch(part.name):
@@ -239,18 +239,18 @@ def _misnamed(cell: str, type_: Type) -> list[str]:
 def _repeated(value: str, type_: Type, depth: int = 0) -> str | None:
     """Return whether a map anywhere in a value has a repeated key, as SQL; None for a type without maps."""
     item = f"map_{depth}"
-    found: list[str | None]
+    conditions: list[str | None]
     match type_.name:
         case "map":
             inner = _repeated(item, type_.parts[1].type, depth + 1)
-            found = [f"size(array_distinct(map_keys({value}))) < size({value})"]
-            found.append(inner and f"exists(map_values({value}), {item} -> {inner})")
+            conditions = [f"size(array_distinct(map_keys({value}))) < size({value})"]
+            conditions.append(inner and f"exists(map_values({value}), {item} -> {inner})")
         case "list":
             inner = _repeated(item, type_.parts[0].type, depth + 1)
-            found = [inner and f"exists({value}, {item} -> {inner})"]
+            conditions = [inner and f"exists({value}, {item} -> {inner})"]
         case _:
-            found = [_repeated(f"{value}.{quoted(part.name)}", part.type, depth) for part in type_.parts]
-    return " OR ".join(f"coalesce({one}, false)" for one in found if one is not None) or None
+            conditions = [_repeated(f"{value}.{quoted(part.name)}", part.type, depth) for part in type_.parts]
+    return " OR ".join(f"coalesce({one}, false)" for one in conditions if one is not None) or None
 
 
 _SIMPLE: Final = re.compile("[A-Za-z0-9_]+")

@@ -153,22 +153,17 @@ def _collect_input(
     ending = None if ending is None else chain(ending)
     if remembered is not None:
         remembered = chain(remembered)
-        touched_chains = _touched_chains(plan, arrived, remembered, ending, by_rows=before.by_rows)
-        remembered = remembered.join(broadcast_if_small(touched_chains), CHAIN, "left_semi").localCheckpoint()
-    keys = chain(key.distinct([arrived] if remembered is None else [arrived, remembered]))
-    keys = keys if ending is None else keys.unionByName(ending).dropDuplicates([KEY])
-    keys = keys.localCheckpoint()
+        chains = broadcast_if_small(_touched_chains(plan, arrived, remembered, ending, by_rows=before.by_rows))
+        remembered = remembered.join(chains, CHAIN, "left_semi").localCheckpoint()
+    keys = _keys_of(chain(key.distinct([arrived] if remembered is None else [arrived, remembered])), ending)
     joinable_keys = broadcast_if_small(keys)
-    stored = before.rows(joinable_keys.selectExpr(*map(quoted, plan.dimension.key)))
-    stored = stored.join(joinable_keys, list(plan.dimension.key))
-    stored = (stored if history is None else _with_fold_start(stored, history, before.load)).localCheckpoint()
+    stored = _stored_rows(plan, before, joinable_keys, history)
     newest = None if remembered is None else newest_of(remembered)
     first_touched, base_rows = _split_state(before, stored, newest, joinable_keys, key, history)
     single = None
     if history is not None and not is_small and not plan.truncates.all:
-        single, arrived = split_single_events(
-            arrived, [frame for frame in (stored, remembered, base_rows) if frame is not None]
-        )
+        others = [frame for frame in (stored, remembered, base_rows) if frame is not None]
+        single, arrived = split_single_events(arrived, others)
         keys = keys.join(single.select(CHAIN), CHAIN, "left_anti")
     return _FoldInput(
         arrived=arrived,
@@ -181,6 +176,19 @@ def _collect_input(
         base_rows=base_rows,
         moves=links is not None,
     )
+
+
+def _keys_of(keys: DataFrame, ending: DataFrame | None) -> DataFrame:
+    """Return the keys of events together with those that are `ending`, each once."""
+    every = keys if ending is None else keys.unionByName(ending).dropDuplicates([KEY])
+    return every.localCheckpoint()
+
+
+def _stored_rows(plan: MergePlan, before: TableBefore, keys: DataFrame, history: VersionRows | None) -> DataFrame:
+    """Return the stored rows of keys, in a history with the instant from which they are folded."""
+    rows = before.rows(keys.selectExpr(*map(quoted, plan.dimension.key)))
+    rows = rows.join(keys, list(plan.dimension.key))
+    return (rows if history is None else _with_fold_start(rows, history, before.load)).localCheckpoint()
 
 
 def _links(arrived: DataFrame, remembered: DataFrame | None, *, meets_all: bool) -> DataFrame | None:

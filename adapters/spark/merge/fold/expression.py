@@ -11,7 +11,7 @@ history each row has the versions of its key (`lakeward.adapters.spark.history.v
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -178,25 +178,7 @@ class Fold:
 
         Within a transaction a row that another one covered leaves first.
         """
-        is_continued = "(is_current AND NOT is_copy)"
-        no_rows, own = "map_filter(s.covered, (k, v) -> false)", "array(move)"
-        old_row = _live_row("s.rows", "e.old")
-        deleted = _with("s.rows", "e.old", self._deleted_row("e.old"))
-        leaves = f"(was_covered IS NULL AND {_is_news('s.rows', 'e.old')})"
-        lets = {
-            "is_current": "coalesce(e.transaction = s.transaction, false)",
-            "move": "to_json(struct(e.place.s, e.old, e.key, e.cells, e.unset))",
-            "is_copy": "is_current AND array_contains(s.key_changes, move)",
-            "first": "CASE WHEN is_current THEN try_element_at(s.change_rows, move) END",
-            "covered": f"CASE WHEN {is_continued} THEN s.covered ELSE {no_rows} END",
-            "was_covered": "try_element_at(covered, e.old)",
-            "moved_row": f"coalesce(first, CASE WHEN {leaves} THEN {old_row} ELSE was_covered END)",
-            "stored_row": _live_row("s.rows", "e.key"),
-            "entered": f"CASE WHEN NOT {is_continued} THEN CAST(array() AS array<string>) "
-            f"WHEN {leaves} THEN array_remove(s.entered, e.old) ELSE s.entered END",
-            "others": f"CASE WHEN {leaves} THEN {deleted} ELSE s.rows END",
-            "uncovered": _without("covered", "e.old"),
-        }
+        own = "array(move)"
         after_leaving = {
             "transaction": "e.transaction",
             "entered": "entered",
@@ -204,9 +186,9 @@ class Fold:
             "rows": "others",
         }
         after_leaving |= {
-            "key_changes": f"CASE WHEN {is_continued} THEN array_union(s.key_changes, {own}) ELSE {own} END",
-            "change_rows": f"CASE WHEN is_current THEN s.change_rows ELSE {no_rows} END",
-            **self._placed(leaves),
+            "key_changes": f"CASE WHEN {_IS_CONTINUED} THEN array_union(s.key_changes, {own}) ELSE {own} END",
+            "change_rows": f"CASE WHEN is_current THEN s.change_rows ELSE {_NO_ROWS} END",
+            **self._placed(_LEAVES),
         }
         waits = self._state(**after_leaving, incomplete=note("s.incomplete", "true"))
         covers = "stored_row IS NOT NULL AND NOT array_contains(entered, e.key)"
@@ -217,11 +199,30 @@ class Fold:
         }
         with_row = self._state(**{**after_leaving, **enters}, puts="true", base="moved_row", move="move")
         return let(
-            lets,
+            self._parts_of_move(),
             f"CASE WHEN coalesce(stored_row.place = first.place, false) THEN {self._state()} "
             f"WHEN NOT {_is_news('s.rows', 'e.key')} THEN {self._state(**after_leaving)} "
             f"WHEN moved_row IS NULL AND e.waits THEN {waits} ELSE {with_row} END",
         )
+
+    def _parts_of_move(self) -> Mapping[str, str]:
+        """Return SQL, by the name of the variable, for what a key change meets and leaves."""
+        old_row = _live_row("s.rows", "e.old")
+        deleted = _with("s.rows", "e.old", self._deleted_row("e.old"))
+        return {
+            "is_current": "coalesce(e.transaction = s.transaction, false)",
+            "move": "to_json(struct(e.place.s, e.old, e.key, e.cells, e.unset))",
+            "is_copy": "is_current AND array_contains(s.key_changes, move)",
+            "first": "CASE WHEN is_current THEN try_element_at(s.change_rows, move) END",
+            "covered": f"CASE WHEN {_IS_CONTINUED} THEN s.covered ELSE {_NO_ROWS} END",
+            "was_covered": "try_element_at(covered, e.old)",
+            "moved_row": f"coalesce(first, CASE WHEN {_LEAVES} THEN {old_row} ELSE was_covered END)",
+            "stored_row": _live_row("s.rows", "e.key"),
+            "entered": f"CASE WHEN NOT {_IS_CONTINUED} THEN CAST(array() AS array<string>) "
+            f"WHEN {_LEAVES} THEN array_remove(s.entered, e.old) ELSE s.entered END",
+            "others": f"CASE WHEN {_LEAVES} THEN {deleted} ELSE s.rows END",
+            "uncovered": _without("covered", "e.old"),
+        }
 
     def _put(self, base: str) -> str:
         """Return SQL for the row that an event writes. Cells that were not sent come from `base`, or are NULL."""
@@ -289,6 +290,9 @@ class Fold:
 
 _ROW_OF_EVENT: Final = {"place": "e.place", "id": "e.id"}
 _IS_PARTIAL: Final = "size(e.unset) > 0"
+_NO_ROWS: Final = "map_filter(s.covered, (k, v) -> false)"
+_IS_CONTINUED: Final = "(is_current AND NOT is_copy)"
+"""Whether a key change is one more of the transaction before it."""
 
 
 def _completed(new: str, stored: str, type_: Type, path: tuple[str, ...]) -> str:
@@ -316,6 +320,10 @@ def _without(rows: str, key: str) -> str:
 def _is_news(rows: str, key: str) -> str:
     """Return SQL for whether the event is newer than the row of a key, or the key has none."""
     return f"coalesce(try_element_at({rows}, {key}).place < e.place, true)"
+
+
+_LEAVES: Final = f"(was_covered IS NULL AND {_is_news('s.rows', 'e.old')})"
+"""Whether the row of a key change leaves its old key: no other row of the transaction covered it there."""
 
 
 def _live_row(rows: str, key: str) -> str:

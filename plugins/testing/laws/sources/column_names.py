@@ -8,15 +8,15 @@ from typing import Final
 from lakeward.core.errors import LakewardError
 from lakeward.core.events import ChangeEvent
 from lakeward.plugins.testing.contract import Closed
-from lakeward.plugins.testing.feeds import DIMENSION, Feed, Law, told
+from lakeward.plugins.testing.feeds import DIMENSION, Feed, Law, contents
 
 
 def columns_in_another_order_are_read_by_name(feed: Feed) -> None:
     """Each object names its columns, in any order."""
     _put(feed, 1, {"id": "id", "a": "a"})
     _put(feed, 3, {"a": "a", "id": "id"})
-    found = [words for batch in feed.batches() for words in told(batch.by_arrival)]
-    assert found == told([*feed.items(1), *feed.items(3)])
+    rows = [words for batch in feed.batches() for words in contents(batch.by_arrival)]
+    assert rows == contents([*feed.items(1), *feed.items(3)])
 
 
 def a_cell_of_an_unknown_column_is_read_under_no_other_name(feed: Feed) -> None:
@@ -40,13 +40,13 @@ def _put(feed: Feed, place: int, names: Mapping[str, str]) -> None:
 
 def _cells(feed: Feed) -> Sequence[Mapping[str, object]]:
     """Return the cells of all rows up to the object at which the source stops, if it does."""
-    found: list[Mapping[str, object]] = []
+    cells: list[Mapping[str, object]] = []
     try:
         for batch in feed.batches():
-            found += [item.cells for item in batch.rows if isinstance(item, ChangeEvent)]
+            cells += [item.cells for item in batch.rows if isinstance(item, ChangeEvent)]
     except LakewardError:
         pass
-    return found
+    return cells
 
 
 LAWS: Final[tuple[Law, ...]] = (

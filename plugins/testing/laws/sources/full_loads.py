@@ -16,23 +16,23 @@ from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.change_log import Reason
 from lakeward.plugins.testing.contract import Closed
-from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, ROWS, Feed, Law, Read, past, told
+from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, ROWS, Feed, Law, Read, contents, history_of
 from lakeward.plugins.testing.scripts import Item
 
 
 def rows_of_a_full_load_are_reads_of_a_new_epoch(feed: Feed) -> None:
     """Rows of a load come once, at the lowest sequence, in objects marked as a load, and the load is complete."""
     _load(feed, 1, 2)
-    found = _read(feed, _select_complete(feed))
-    assert told(found.by_arrival) == told([*_items(feed, 1), *_items(feed, 2)])
-    assert {item.position[:2] for item in found.rows} == {(EPOCH, LOAD_SEQUENCE)}
-    places = [item.position[2:] for item in found.by_arrival]
+    events = _read(feed, _select_complete(feed))
+    assert contents(events.by_arrival) == contents([*_items(feed, 1), *_items(feed, 2)])
+    assert {item.position[:2] for item in events.rows} == {(EPOCH, LOAD_SEQUENCE)}
+    places = [item.position[2:] for item in events.by_arrival]
     assert len({*places}) == len(places), f"a place twice: {places}"
-    assert [place[0] for place in places] == [item.order for item in found.objects for _ in range(ROWS)]
-    facts = found.facts
+    assert [place[0] for place in places] == [item.order for item in events.objects for _ in range(ROWS)]
+    facts = events.facts
     assert {name: n for name, n in facts.operations.items() if n} == {Operation.READ: 2 * ROWS - 1}
     assert {name: n for name, n in facts.rejects.items() if n} == {Reason.NULL_KEY: 1}
-    assert [(known.rows, known.is_load) for known in facts.objects] == [(ROWS, True)] * 2, "objects of a load"
+    assert [(fact.rows, fact.is_load) for fact in facts.objects] == [(ROWS, True)] * 2, "objects of a load"
     assert facts.loaded == EPOCH, f"the load begins epoch {EPOCH}; the facts have {facts.loaded}"
 
 
@@ -46,12 +46,12 @@ def changes_follow_the_full_load_of_their_epoch(feed: Feed) -> None:
     batches = list(feed.batches())
     rows = [item for batch in batches for item in batch.by_arrival]
     every = [*_items(feed, 1), *_items(feed, 2), *feed.items(1), *feed.items(2)]
-    assert told(rows) == told(every)
+    assert contents(rows) == contents(every)
     loads, changes = rows[: 2 * ROWS], rows[2 * ROWS :]
     assert max(item.position.source_order for item in loads) < min(item.position.source_order for item in changes)
-    assert [known.is_load for batch in batches for known in batch.facts.objects] == [True, True, False, False]
+    assert [fact.is_load for batch in batches for fact in batch.facts.objects] == [True, True, False, False]
     for facts in (batch.facts for batch in batches):
-        loaded = None if all(known.is_load for known in facts.objects) else EPOCH
+        loaded = None if all(fact.is_load for fact in facts.objects) else EPOCH
         assert facts.loaded == loaded, f"loaded is epoch {loaded}; the facts have {facts.loaded}"
 
 
@@ -83,13 +83,13 @@ def a_rewritten_full_load_begins_the_next_epoch(feed: Feed) -> None:
     _awaits(feed, *applied, objects=0, epoch=EPOCH + 1)
     _load(feed, 1, rows=ROWS + 1)
     with pytest.raises(AlarmRaised):
-        feed.open().select_objects(_table(feed), past(applied))
+        feed.open().select_objects(_table(feed), history_of(applied))
     _awaits(feed, *applied, objects=1, epoch=EPOCH + 1)
     _load(feed, 2, rows=ROWS + 1)
-    found = _read(feed, _select_complete(feed, *applied, epoch=EPOCH + 1), EPOCH + 1)
-    assert told(found.by_arrival) == told([*_items(feed, 1, ROWS + 1), *_items(feed, 2, ROWS + 1)])
-    assert found.facts.least is not None
-    assert (found.facts.least.epoch, found.facts.loaded) == (EPOCH + 1, EPOCH + 1)
+    events = _read(feed, _select_complete(feed, *applied, epoch=EPOCH + 1), EPOCH + 1)
+    assert contents(events.by_arrival) == contents([*_items(feed, 1, ROWS + 1), *_items(feed, 2, ROWS + 1)])
+    assert events.facts.least is not None
+    assert (events.facts.least.epoch, events.facts.loaded) == (EPOCH + 1, EPOCH + 1)
 
 
 def _load(feed: Feed, *places: int, rows: int = ROWS) -> None:
@@ -102,10 +102,10 @@ def _load(feed: Feed, *places: int, rows: int = ROWS) -> None:
 
 def _items(feed: Feed, place: int, rows: int = ROWS) -> Sequence[Item]:
     """Return the rows of an object of a full load: those of the object of changes at this place, as reads."""
-    found = [
+    items = [
         replace(item, position=item.position._replace(sequence=LOAD_SEQUENCE)) for item in feed.items(place, rows)
     ]
-    return [replace(item, operation=Operation.READ) if isinstance(item, ChangeEvent) else item for item in found]
+    return [replace(item, operation=Operation.READ) if isinstance(item, ChangeEvent) else item for item in items]
 
 
 def _table(feed: Feed) -> Dimension:
@@ -117,9 +117,9 @@ def _take(
 ) -> ObjectSelection:
     """Select as a new process that awaits a full load, of which `whole` are all objects as an operator said."""
     settles = None if feed.snapshots is None else feed.snapshots.settles
-    said = None if whole is None else frozenset(item.version for item in whole)
-    load = Load(epoch=epoch, since=1 if settles is None else None, completed_versions=said, settles=settles)
-    return feed.open().select_objects(_table(feed), past(applied, load=load))
+    versions = None if whole is None else frozenset(item.version for item in whole)
+    load = Load(epoch=epoch, since=1 if settles is None else None, completed_versions=versions, settles=settles)
+    return feed.open().select_objects(_table(feed), history_of(applied, load=load))
 
 
 def _select_complete(feed: Feed, *applied: SourceObject, epoch: int = EPOCH) -> ObjectSelection:

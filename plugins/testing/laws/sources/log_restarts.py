@@ -11,7 +11,7 @@ from lakeward.core.checks.log_restart import FoundRestart, LogRestart, find_rest
 from lakeward.core.checks.log_steps import LogReached
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.plugins.testing.contract import Closed
-from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, ROWS, Feed, Law, past
+from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, ROWS, Feed, Law, history_of
 from lakeward.plugins.testing.scripts import Item
 
 _HIGH: Final = 900_000
@@ -23,10 +23,10 @@ def a_log_that_starts_over_is_reported(feed: Feed) -> None:
     """A restart is reported at the object whose changes are newer than all before, and lower in the log."""
     _put(feed, 1, _HIGH)
     _put(feed, 3, _LOW)
-    found = _restart(feed)
-    assert found is not None, "newer changes have lower log positions, and no restart is reported"
+    restarts = _restart(feed)
+    assert restarts is not None, "newer changes have lower log positions, and no restart is reported"
     last = max(item.order for batch in feed.batches() for item in batch.objects)
-    assert found.restart.order == last, f"the log starts over in object {last}; reported is {found}"
+    assert restarts.restart.order == last, f"the log starts over in object {last}; reported is {restarts}"
 
 
 def a_log_that_climbs_above_its_old_end_is_reported(feed: Feed) -> None:
@@ -47,9 +47,11 @@ def _check_restart(feed: Feed, row: int) -> None:
     """Check that a restart is reported at a row of the last object, in one batch or in several."""
     wanted = (max(item.order for batch in feed.batches() for item in batch.objects), row)
     for objects in (None, 1):
-        found = _restart(feed, objects)
-        assert found is not None, "a newer change has a lower log position, and no restart is reported"
-        assert found.restart[:2] == wanted, f"the log starts over at object and row {wanted}; reported is {found}"
+        restarts = _restart(feed, objects)
+        assert restarts is not None, "a newer change has a lower log position, and no restart is reported"
+        assert restarts.restart[:2] == wanted, (
+            f"the log starts over at object and row {wanted}; reported is {restarts}"
+        )
 
 
 def late_and_repeated_changes_are_no_restart(feed: Feed) -> None:
@@ -57,8 +59,8 @@ def late_and_repeated_changes_are_no_restart(feed: Feed) -> None:
     _put(feed, 3, _HIGH)
     _put(feed, 4, _LOW, times_of=1)
     _put(feed, 5, _HIGH, times_of=3)
-    found = _restart(feed)
-    assert found is None, f"reported is {found}"
+    restarts = _restart(feed)
+    assert restarts is None, f"reported is {restarts}"
 
 
 def changes_after_a_restart_are_above_the_old_log(feed: Feed) -> None:
@@ -68,16 +70,16 @@ def changes_after_a_restart_are_above_the_old_log(feed: Feed) -> None:
     """
     _put(feed, 1, _HIGH)
     _put(feed, 3, _LOW)
-    found = _restart(feed)
-    assert found is not None, "the restart is not reported"
-    old, new = _sequences(feed), _sequences(feed, found.restart)
+    restarts = _restart(feed)
+    assert restarts is not None, "the restart is not reported"
+    old, new = _sequences(feed), _sequences(feed, restarts.restart)
     wanted = {
-        (order, row): sequence + (found.restart.offset if order >= found.restart.order else 0)
+        (order, row): sequence + (restarts.restart.offset if order >= restarts.restart.order else 0)
         for (order, row), sequence in old.items()
     }
-    assert new == wanted, f"with {found.restart} sequences are {new}, not {wanted}"
-    order = found.restart.order
-    other = found.restart._replace(order=0, end=order)
+    assert new == wanted, f"with {restarts.restart} sequences are {new}, not {wanted}"
+    order = restarts.restart.order
+    other = restarts.restart._replace(order=0, end=order)
     last = {place: sequence for place, sequence in _sequences(feed, other).items() if place[0] >= order}
     assert last == {place: old[place] for place in last}, f"with {other} sequences behind its end are {last}"
 
@@ -103,14 +105,14 @@ def _put_each(feed: Feed, place: int, rows: Sequence[tuple[int, int]]) -> None:
 def _sequences(feed: Feed, *restarts: LogRestart) -> Mapping[tuple[int, int], int]:
     """Return the sequence of each row by object and row number, with these acknowledged restarts."""
     applied: list[SourceObject] = []
-    found: dict[tuple[int, int], int] = {}
+    sequences: dict[tuple[int, int], int] = {}
     source = feed.open()
-    while (selection := source.select_objects(feed.dimension, past(applied))).objects:
+    while (selection := source.select_objects(feed.dimension, history_of(applied))).objects:
         batch = source.read(feed.dimension, replace(selection, restarts=restarts), EPOCH)
-        found |= {item.position[2:]: item.position.sequence for item in feed.rows(batch.frame)}
-        applied += [known.object for known in batch.facts.objects]
+        sequences |= {item.position[2:]: item.position.sequence for item in feed.rows(batch.frame)}
+        applied += [fact.object for fact in batch.facts.objects]
         batch.close()
-    return found
+    return sequences
 
 
 def _at(item: Item, sequence: int, time: int | None) -> Item:
@@ -121,16 +123,16 @@ def _restart(feed: Feed, objects_per_batch: int | None = None) -> FoundRestart |
     """Return the first restart that the core finds in the facts of the batches."""
     reached, source = LogReached(), feed.open()
     applied: list[SourceObject] = []
-    while (selection := source.select_objects(feed.dimension, past(applied))).objects:
+    while (selection := source.select_objects(feed.dimension, history_of(applied))).objects:
         selection = replace(selection, objects=selection.objects[:objects_per_batch], reached=reached)
         batch = source.read(feed.dimension, selection, EPOCH)
         batch.close()
-        objects = [known.in_log for known in batch.facts.objects]
-        found = find_restarts(objects, reached, ())
-        if found:
-            return found[0]
-        reached = reduce(LogReached.with_span, (span for known in objects for span in known.spans), reached)
-        applied += [known.object for known in batch.facts.objects]
+        objects = [fact.in_log for fact in batch.facts.objects]
+        restarts = find_restarts(objects, reached, ())
+        if restarts:
+            return restarts[0]
+        reached = reduce(LogReached.with_span, (span for in_log in objects for span in in_log.spans), reached)
+        applied += [fact.object for fact in batch.facts.objects]
     return None
 
 

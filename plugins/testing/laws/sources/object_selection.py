@@ -13,7 +13,18 @@ from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.selection import ObjectHistory
 from lakeward.plugins.testing.contract import port_contract
-from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, EPOCH, OTHER, ROWS, Feed, Law, Read, past, told
+from lakeward.plugins.testing.feeds import (
+    BEGIN,
+    DIMENSION,
+    EPOCH,
+    OTHER,
+    ROWS,
+    Feed,
+    Law,
+    Read,
+    contents,
+    history_of,
+)
 from lakeward.plugins.testing.laws.sources import (
     column_names,
     full_loads,
@@ -50,8 +61,8 @@ def objects_are_read_in_order(feed: Feed) -> None:
     orders = [item.order for batch in batches for item in batch.objects]
     assert orders == sorted(set(orders)), f"orders of objects: {orders}"
     assert len(orders) == 4, f"orders of objects: {orders}"
-    found = [words for batch in batches for words in told(batch.by_arrival)]
-    assert found == [words for place in (1, 2, 3, 4) for words in told(feed.items(place))]
+    rows = [words for batch in batches for words in contents(batch.by_arrival)]
+    assert rows == [words for place in (1, 2, 3, 4) for words in contents(feed.items(place))]
 
 
 def objects_are_selected_until_they_are_applied(feed: Feed) -> None:
@@ -69,7 +80,7 @@ def applied_objects_are_not_selected_again(feed: Feed) -> None:
     """Applied objects are not selected again and not reported as vanished. Later objects are."""
     feed.deliver(1, 2)
     applied = _applied(feed)
-    again = feed.open().select_objects(feed.dimension, past(applied))
+    again = feed.open().select_objects(feed.dimension, history_of(applied))
     assert (again.objects, again.vanished) == ((), ())
     feed.deliver(3)
     (fresh,) = feed.take(*applied)
@@ -81,8 +92,8 @@ def a_listing_after_the_last_object_selects_the_same(feed: Feed) -> None:
     feed.deliver(1, 2)
     applied = _applied(feed)
     feed.deliver(3, 4)
-    known = {"object_watermark": applied[-1].order, "start": applied[-1].name}
-    assert feed.take(*applied, **known) == feed.take(*applied)
+    history = {"object_watermark": applied[-1].order, "start": applied[-1].name}
+    assert feed.take(*applied, **history) == feed.take(*applied)
 
 
 def objects_are_read_the_same_again(feed: Feed) -> None:
@@ -104,11 +115,11 @@ def an_object_that_changed_after_its_selection_is_left_out(feed: Feed) -> None:
         (now,) = [item for item in feed.take() if item.name == selection.objects[changed - 1].name]
         assert now != selection.objects[changed - 1], "an object that was put again is listed with its old version"
         batch = source.read(feed.dimension, selection, EPOCH)
-        found = Read(batch.facts, list(feed.rows(batch.frame)))
+        read = Read(batch.facts, list(feed.rows(batch.frame)))
         batch.close()
-        assert [item.order for item in found.objects] == [item.order for item in selection.objects[: changed - 1]]
-        assert len(found.rows) == ROWS * (changed - 1)
-        assert now in feed.take(*found.objects), "the changed object is not selected"
+        assert [item.order for item in read.objects] == [item.order for item in selection.objects[: changed - 1]]
+        assert len(read.rows) == ROWS * (changed - 1)
+        assert now in feed.take(*read.objects), "the changed object is not selected"
 
 
 def _of_equal_size(feed: Feed, place: int) -> Sequence[Item]:
@@ -136,7 +147,7 @@ def a_late_object_is_selected_and_reported(feed: Feed) -> None:
     feed.deliver(1, 3)
     applied = _applied(feed)
     feed.deliver(2)
-    selection = feed.open().select_objects(feed.dimension, past(applied))
+    selection = feed.open().select_objects(feed.dimension, history_of(applied))
     assert [item.name for item in selection.objects] == list(selection.late) != []
     with pytest.raises(AlarmRaised):
         feed.take(*applied, object_watermark=applied[-1].order)
@@ -146,9 +157,9 @@ def a_truncation_is_one_truncate_at_its_place(feed: Feed) -> None:
     """A truncation is a frame with one truncate at the given position and time."""
     place = Position(1, BEGIN, 1, 1)
     for time in (None, 5):
-        (found,) = feed.rows(feed.open().truncation(feed.dimension, place, time))
-        assert isinstance(found, ChangeEvent)
-        assert (found.operation, found.position, found.time) == (Operation.TRUNCATE, place, time)
+        (event,) = feed.rows(feed.open().truncation(feed.dimension, place, time))
+        assert isinstance(event, ChangeEvent)
+        assert (event.operation, event.position, event.time) == (Operation.TRUNCATE, place, time)
 
 
 def a_table_is_read_under_its_name_in_the_source(feed: Feed) -> None:
@@ -160,10 +171,10 @@ def a_table_is_read_under_its_name_in_the_source(feed: Feed) -> None:
     selection = source.select_objects(other, ObjectHistory())
     assert selection.objects == feed.take()
     batch = source.read(other, selection, EPOCH)
-    found = Read(batch.facts, list(feed.rows(batch.frame)))
+    read = Read(batch.facts, list(feed.rows(batch.frame)))
     batch.close()
-    assert told(found.by_arrival) == told(feed.read().by_arrival)
-    assert set(source.archive(other, found.objects)) == set(feed.open().archive(feed.dimension, found.objects))
+    assert contents(read.by_arrival) == contents(feed.read().by_arrival)
+    assert set(source.archive(other, read.objects)) == set(feed.open().archive(feed.dimension, read.objects))
 
 
 def only_applied_objects_are_archived(feed: Feed) -> None:

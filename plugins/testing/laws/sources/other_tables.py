@@ -7,7 +7,7 @@ from typing import Final
 
 from lakeward.core.errors import LakewardError
 from lakeward.plugins.testing.contract import Closed
-from lakeward.plugins.testing.feeds import DIMENSION, OTHER, Feed, Law, Read, told
+from lakeward.plugins.testing.feeds import DIMENSION, OTHER, Feed, Law, Read, contents
 from lakeward.plugins.testing.scripts import Item
 
 _NAME: Final = str(OTHER.name)
@@ -17,7 +17,7 @@ def rows_of_other_tables_are_counted_and_not_read(feed: Feed) -> None:
     """Rows of other tables count as skipped, by the name of their table. Their positions and times do not count."""
     _put(feed, 1, feed.items(1), {_NAME: 2})
     batch = feed.read()
-    assert told(batch.by_arrival) == told(feed.items(1))
+    assert contents(batch.by_arrival) == contents(feed.items(1))
     assert batch.facts.skipped == 2, f"2 rows are skipped; the facts have {batch.facts.skipped}"
     others = batch.facts.others
     assert others is not None, "rows of other tables are not reported"

@@ -8,7 +8,7 @@ from typing import Final
 
 from lakeward.core.events import ChangeEvent, Sequences
 from lakeward.core.merge.change_log import Reject
-from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, EPOCH, ROWS, Feed, Law, told
+from lakeward.plugins.testing.feeds import BEGIN, DIMENSION, EPOCH, ROWS, Feed, Law, contents
 from lakeward.plugins.testing.laws import odd_values
 from lakeward.plugins.testing.scripted_source import key_range
 from lakeward.plugins.testing.scripts import Item
@@ -21,8 +21,8 @@ def many_objects_of_many_rows_are_read_completely(feed: Feed) -> None:
     objects.append([*last, *(_moved(last[-1], rows) for rows in (1, 2, 3))])
     for place, items in enumerate(objects, 1):
         feed.put(DIMENSION, place, items)
-    found = [words for batch in feed.batches() for words in told(batch.by_arrival)]
-    assert found == [words for items in objects for words in told(items)]
+    read = [words for batch in feed.batches() for words in contents(batch.by_arrival)]
+    assert read == [words for items in objects for words in contents(items)]
 
 
 def _moved(item: Item, rows: int) -> Item:
@@ -56,16 +56,18 @@ def sequences_are_as_the_source_declares(feed: Feed) -> None:
     feed.put(DIMENSION, 1, [_at_the_beginning(item, declared) for item in feed.items(1)])
     feed.deliver(2, 3)
     events = [item for batch in feed.batches() for item in batch.by_arrival if isinstance(item, ChangeEvent)]
-    times, found = [event.time for event in events], [event.position.sequence for event in events]
+    times, sequences = [event.time for event in events], [event.position.sequence for event in events]
     match declared:
         case Sequences.TIMES:
-            assert found in (times, [0] * len(found)), f"declared are commit times {times}; found is {found}"
+            assert sequences in (times, [0] * len(sequences)), (
+                f"declared are commit times {times}; found is {sequences}"
+            )
         case Sequences.UNIQUE:
-            assert len({*found}) == len(found), f"declared are unique sequences; found is {found}"
+            assert len({*sequences}) == len(sequences), f"declared are unique sequences; found is {sequences}"
         case Sequences.PLACES if feed.has_places:
-            assert any(found), f"declared are log positions; found is {found}"
+            assert any(sequences), f"declared are log positions; found is {sequences}"
         case Sequences.ARRIVAL | Sequences.PLACES:
-            assert not any(found), f"declared is the order of arrival alone; found are sequences {found}"
+            assert not any(sequences), f"declared is the order of arrival alone; found are sequences {sequences}"
 
 
 def _at_the_beginning(item: Item, declared: Sequences) -> Item:
@@ -82,7 +84,7 @@ def each_row_is_counted(feed: Feed) -> None:
         rejects = Counter(item.reason for item in batch.rows if isinstance(item, Reject))
         assert {name: n for name, n in batch.facts.operations.items() if n} == events
         assert {name: n for name, n in batch.facts.rejects.items() if n} == rejects
-        assert batch.facts.read == sum(known.rows for known in batch.facts.objects)
+        assert batch.facts.read == sum(fact.rows for fact in batch.facts.objects)
         assert batch.facts.read - batch.facts.skipped == ROWS * len(batch.objects)
 
 
@@ -99,9 +101,9 @@ def facts_bound_the_rows(feed: Feed) -> None:
         for bounds, keys in zip(batch.facts.key_range, key_range(DIMENSION, batch.rows), strict=False):
             is_inside = bounds is None or keys is None or bounds[0] <= keys[0] <= keys[1] <= bounds[1]
             assert is_inside, f"keys {keys} are not in the range {bounds}"
-        for known in batch.facts.objects:
-            own = [place for place in places if place.object == known.object.order]
-            assert (known.rows, known.least, known.greatest) == (len(own), min(own), max(own))
+        for fact in batch.facts.objects:
+            own = [place for place in places if place.object == fact.object.order]
+            assert (fact.rows, fact.least, fact.greatest) == (len(own), min(own), max(own))
 
 
 LAWS: Final[tuple[Law, ...]] = (

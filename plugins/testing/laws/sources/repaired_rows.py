@@ -17,7 +17,7 @@ from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.facts import Capability
 from lakeward.core.ports import Entry, RepairedRow
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns
-from lakeward.plugins.testing.feeds import EPOCH, Feed, Law, told, words
+from lakeward.plugins.testing.feeds import EPOCH, Feed, Law, contents, words
 
 
 def without_rules_rows_have_the_columns_and_the_key_of_their_table(feed: Feed) -> None:
@@ -47,18 +47,18 @@ def a_repaired_row_is_an_event_at_its_position(feed: Feed) -> None:
     feed.deliver(1, 2)
     rows = list(_in_quarantine(feed))
     repaired = [replace(entry, repaired=_repaired(feed, item, a=f"repaired {item.key}")) for item, entry in rows]
-    found = sorted(feed.rows(feed.open().repair_row(feed.dimension, repaired)), key=lambda item: item.position[2:])
-    assert [item.position for item in found] == [item.position for item, _ in rows]
+    events = sorted(feed.rows(feed.open().repair_row(feed.dimension, repaired)), key=lambda item: item.position[2:])
+    assert [item.position for item in events] == [item.position for item, _ in rows]
     wanted = [replace(item, cells={**item.cells, "a": f"repaired {item.key}"}) for item, _ in rows]
-    assert told(found) == told(wanted)
+    assert contents(events) == contents(wanted)
 
 
 def an_unrepaired_row_is_read_as_it_was_written(feed: Feed) -> None:
     """A row that was held for a change of columns is replayed as written, once its table has the columns."""
     feed.deliver(1, 2)
     for item, entry in _in_quarantine(feed, Reason.SCHEMA):
-        (found,) = feed.rows(feed.open().repair_row(feed.dimension, [entry]))
-        assert (found.position, words(found)) == (item.position, words(item))
+        (event,) = feed.rows(feed.open().repair_row(feed.dimension, [entry]))
+        assert (event.position, words(event)) == (item.position, words(item))
 
 
 def a_cell_that_does_not_fit_its_column_is_refused_by_its_name(feed: Feed) -> None:
@@ -78,7 +78,7 @@ def _in_quarantine(feed: Feed, reason: Reason = Reason.QUALITY) -> Iterator[tupl
     """
     source, dimension = feed.open(), replace(feed.dimension, keeps_text=True)
     batch = source.read(dimension, source.select_objects(dimension, ObjectHistory()), EPOCH)
-    names = {known.object.order: known.object.name for known in batch.facts.objects}
+    names = {fact.object.order: fact.object.name for fact in batch.facts.objects}
     items, texts = list(feed.rows(batch.frame)), feed.texts(batch.frame)
     batch.close()
     for item in sorted(items, key=lambda item: item.position[2:]):

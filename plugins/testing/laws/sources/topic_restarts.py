@@ -10,15 +10,17 @@ from lakeward.core.errors import AlarmRaised
 from lakeward.core.events import NO_SEQUENCE
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.plugins.testing.contract import Closed
-from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, Feed, Law, past
+from lakeward.plugins.testing.feeds import DIMENSION, EPOCH, Feed, Law, history_of
 
 
 def a_recreated_topic_is_reported(feed: Feed) -> None:
     """A topic is recreated if an object has lower offsets than the next one, newer times, and was written later."""
     _put(feed, 1, times_of=5, written=2)
     _put(feed, 2, times_of=3, written=1)
-    found = _restart(feed)
-    assert found is not None, "an object is newer than the next one and was written later, and nothing is reported"
+    restarts = _restart(feed)
+    assert restarts is not None, (
+        "an object is newer than the next one and was written later, and nothing is reported"
+    )
 
 
 def a_recreated_topic_is_reported_after_applied_objects(feed: Feed) -> None:
@@ -26,8 +28,8 @@ def a_recreated_topic_is_reported_after_applied_objects(feed: Feed) -> None:
     _put(feed, 2, times_of=3, written=1)
     applied = feed.read()
     _put(feed, 1, times_of=5, written=2)
-    found = _restart(feed, *applied.objects, time=max(one.latest or 0 for one in applied.facts.objects))
-    assert found is not None, "a late object is newer than all applied ones, and nothing is reported"
+    restarts = _restart(feed, *applied.objects, time=max(one.latest or 0 for one in applied.facts.objects))
+    assert restarts is not None, "a late object is newer than all applied ones, and nothing is reported"
 
 
 def repeated_messages_are_no_recreated_topic(feed: Feed) -> None:
@@ -35,8 +37,8 @@ def repeated_messages_are_no_recreated_topic(feed: Feed) -> None:
     _put(feed, 1, times_of=5, written=1)
     _put(feed, 2, times_of=3, written=2)
     _put(feed, 3, times_of=6, written=3)
-    found = _restart(feed)
-    assert found is None, f"reported is {found}"
+    restarts = _restart(feed)
+    assert restarts is None, f"reported is {restarts}"
 
 
 def _put(feed: Feed, place: int, times_of: int, written: int) -> None:
@@ -56,7 +58,7 @@ def _put(feed: Feed, place: int, times_of: int, written: int) -> None:
 def _restart(feed: Feed, *applied: SourceObject, time: int | None = None) -> AlarmRaised | None:
     """Return the alarm that the core raises for the next batch. `time` is the greatest time of the table."""
     source = feed.open()
-    selection = source.select_objects(feed.dimension, past(applied))
+    selection = source.select_objects(feed.dimension, history_of(applied))
     batch = source.read(feed.dimension, selection, EPOCH)
     batch.close()
     try:

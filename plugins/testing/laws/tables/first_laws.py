@@ -94,8 +94,8 @@ def a_soft_delete_keeps_the_last_values(trial: Trial) -> None:
     inserts, gone = [_insert(1, key) for key in (1, 2, 3)], [_delete(4), _delete(4, 2), _delete(4, 9)]
     script = _script(inserts, gone, [_update(3, late=5), _insert(5, 2)], lateness=Unbounded())
     moment = trial.play(replace(script, dimension=replace(script.dimension, deletes=Deletes.SOFT))).moments[-1]
-    shown = {key[1]: (cells["a"], cells[DELETED]) for key, (cells, _) in moment.rows.items()}
-    assert shown == {1: (3, True), 2: (5, False), 3: (1, False)}, f"rows are {shown}"
+    cells_by_id = {key[1]: (cells["a"], cells[DELETED]) for key, (cells, _) in moment.rows.items()}
+    assert cells_by_id == {1: (3, True), 2: (5, False), 3: (1, False)}, f"rows are {cells_by_id}"
 
 
 def the_last_change_of_a_key_wins(trial: Trial) -> None:
@@ -131,14 +131,14 @@ def a_row_that_cannot_be_applied_holds_its_key(trial: Trial) -> None:
 def a_change_that_ties_with_a_stored_one_is_held_or_stops_the_table(trial: Trial) -> None:
     """With `quarantine` the stored change wins and the tied one holds its key; with `fail` nothing is written."""
     other = _update(2, a=7, late=3)
-    whole = _script([_insert(1), _insert(1, 2), _update(2)], [other, _update(4), _update(3, 2)])
-    held = replace(whole, events=[event for event in whole.events if event is not other])
-    held = replace(held, dimension=replace(whole.dimension, ties=Ties.QUARANTINE))
+    script = _script([_insert(1), _insert(1, 2), _update(2)], [other, _update(4), _update(3, 2)])
+    held = replace(script, events=[event for event in script.events if event is not other])
+    held = replace(held, dimension=replace(script.dimension, ties=Ties.QUARANTINE))
     player = Player(held, trial.bench.lake, expected=expected(held))
     player.deliver()
     _stops_at_a_tie(Player(replace(held, dimension=replace(held.dimension, ties=Ties.FAIL)), trial.bench.lake))
     player.deliver()
-    assert [found[:2] for found in player.moments[-1].quarantine.values()] == [(Reason.TIE.value, 1)]
+    assert [entry[:2] for entry in player.moments[-1].quarantine.values()] == [(Reason.TIE.value, 1)]
     player.settle(Random(0), 1.0, iter(()))
     assert player.moments[-1].rows == held.truth
 
@@ -167,11 +167,11 @@ def only_rows_that_show_a_column_change_are_refused(trial: Trial) -> None:
     """With policy `quarantine` only rows with a value in a new column are held. Others apply without the column."""
     insert = [_insert(1, key) for key in (1, 2, 3)]
     now = [_with(_update(2), c=7), _with(_update(2, 2), c=None), _with(_delete(2, 3), c=9)]
-    whole = _script(insert, [_update(2, 2), _delete(2, 3)], [_update(3), _update(3, 2)])
+    complete_script = _script(insert, [_update(2, 2), _delete(2, 3)], [_update(3), _update(3, 2)])
     script = _KeepsItsColumns(
-        replace(whole.dimension, policies=Policies(add=Policy.QUARANTINE)),
-        [insert, now, whole.deliveries[2]],
-        whole.events,
+        replace(complete_script.dimension, policies=Policies(add=Policy.QUARANTINE)),
+        [insert, now, complete_script.deliveries[2]],
+        complete_script.events,
         columns={1: Schema((*PACKED, Column("c", parse_type("int"))))},
     )
     player = trial.play(script)

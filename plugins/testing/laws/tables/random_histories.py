@@ -79,13 +79,13 @@ def a_crash_at_any_step_changes_nothing(trial: Trial) -> None:
 @_law(few=3, share=0.15, once=True)
 def every_step_of_the_pipeline_is_tried_with_a_crash(trial: Trial) -> None:
     """Crash: a process ends before and after every step of the pipeline."""
-    left = list(CRASHES)
+    untried = list(CRASHES)
     for _ in range(20):
-        player = trial.play(pack(trial.random, trial.histories, bad=0.05), left)
-        left = [end for end in left if end not in player.crashed]
-        if not left:
+        player = trial.play(pack(trial.random, trial.histories, bad=0.05), untried)
+        untried = [end for end in untried if end not in player.crashed]
+        if not untried:
             break
-    assert not left, f"never ended at {left}"
+    assert not untried, f"never ended at {untried}"
 
 
 @_law(few=3, share=0.625, often=_ALL)

@@ -74,9 +74,9 @@ def _roll_back(player: Player, number: int, then: Moment) -> None:
     """Roll the table back to before a delivery. Raises AssertionError if it is not as it was then."""
     player.roll_back(then.progress.batch)
     player.source.arrived = number
-    found = player.look()
-    if found != then:
-        raise AssertionError(f"after the rollback, {difference(found, then, player.delivered)}")
+    moment = player.look()
+    if moment != then:
+        raise AssertionError(f"after the rollback, {difference(moment, then, player.delivered)}")
 
 
 def _moments_until(player: Player, then: Moment) -> int:
@@ -105,8 +105,8 @@ def _in_other_batches(player: Player, number: int) -> Player:
 
 def _together(deliveries: Sequence[Sequence[Item]]) -> Sequence[Item]:
     """Return the items of several deliveries as one, each once, in position order."""
-    found = {item.position[2:]: item for items in deliveries for item in items}
-    return sorted(found.values(), key=lambda item: item.position)
+    items_by_place = {item.position[2:]: item for items in deliveries for item in items}
+    return sorted(items_by_place.values(), key=lambda item: item.position)
 
 
 LAW: Final = Law.of(

@@ -42,9 +42,9 @@ def a_version_keeps_its_number(trial: Trial) -> None:
     player = Player(script, trial.make().lake).play(trial.ends(UNCOMMITTED))
     before = Moment(Progress(), {}, {}, frozenset())
     for moment, was in zip(player.moments, plain, strict=True):
-        found = _without_numbers(moment, was)
-        if found.promised != was.promised:
-            raise AssertionError(difference(found, was, player.delivered))
+        versions = _without_numbers(moment, was)
+        if versions.promised != was.promised:
+            raise AssertionError(difference(versions, was, player.delivered))
         _check(script.dimension, before, moment)
         before = moment
 

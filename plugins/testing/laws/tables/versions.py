@@ -24,14 +24,14 @@ _LISTED: Final[list[Law]] = []
 class Way:
     """Options of a history, the lateness of its events, and the features of its feed.
 
-    With `known` the table also keeps what was known when, if it can. `deliveries` replace the random feed.
+    With `is_bitemporal` the table also keeps what was known when, if it can. `deliveries` replace the random feed.
     """
 
     history: History
     lateness: Lateness
     in_part: bool = False
     truncates: bool = False
-    known: bool = False
+    is_bitemporal: bool = False
     deliveries: Sequence[Sequence[Item]] = ()
     fixes: Mapping[Position, ChangeEvent] = field(default_factory=dict)
 
@@ -85,13 +85,13 @@ _TRUNCATED: Final[Sequence[Sequence[Item]]] = (
 """A truncate comes after a newer one. The watermark passes both before a row of a key is repaired."""
 
 WAYS: Final[Mapping[str, Way]] = {
-    "by the day of the run": Way(History(validity=ByRun(), validity_columns=_DAYS), ORDERED, known=True),
+    "by the day of the run": Way(History(validity=ByRun(), validity_columns=_DAYS), ORDERED, is_bitemporal=True),
     "by the day of a late run": Way(
         History(validity=ByRun(), validity_columns=ValidityColumns(type=Type("date"))), Within(3)
     ),
     "tracking one column": Way(History(track=_A), Within(3), truncates=True),
     "parts of rows": Way(
-        History(kinds={"b": Kind.KEEP_FIRST}, previous_key=True), Within(3), in_part=True, known=True
+        History(kinds={"b": Kind.KEEP_FIRST}, previous_key=True), Within(3), in_part=True, is_bitemporal=True
     ),
     "of kinds": Way(
         History(kinds={"a": Kind.CURRENT, "b": Kind.PREVIOUS}), Unbounded(), in_part=True, truncates=True
@@ -124,7 +124,7 @@ def any_order_and_any_crash_give_the_same_history(trial: Trial) -> None:
     way: Way = trial.case
     script = way.script(trial)
     ends = trial.ends(UNCOMMITTED if way.in_part else CRASHES)
-    history = replace(way.history, is_bitemporal=way.known and trial.can(Capability.BITEMPORAL))
+    history = replace(way.history, is_bitemporal=way.is_bitemporal and trial.can(Capability.BITEMPORAL))
     dimension = replace(script.dimension, history=history)
     trial.play_alike(replace(script, dimension=dimension, pause=way.pause), ends)
 
@@ -163,20 +163,20 @@ def recorded_versions_are_not_rewritten(trial: Trial) -> None:
     for moment, then in zip(moments, plain, strict=True):
         batch = moment.progress.batch
         assert as_known(moment.rows, history, batch) == then.rows, f"batch {batch} is not known right after it"
-        found, right = (cells_of(rows) for rows in (as_known(moments[-1].rows, history, batch), then.rows))
-        assert found == right, f"as known at batch {batch} the rows are {found}, and after it they were {right}"
+        actual, right = (cells_of(rows) for rows in (as_known(moments[-1].rows, history, batch), then.rows))
+        assert actual == right, f"as known at batch {batch} the rows are {actual}, and after it they were {right}"
 
 
 def as_known(rows: Rows, history: History, batch: int) -> Rows:
     """Return the rows that a history knew after a batch, without the columns that say so."""
-    found: dict[Key, tuple[Mapping[str, Any], Position]] = {}
+    versions: dict[Key, tuple[Mapping[str, Any], Position]] = {}
     for key, (cells, position) in rows.items():
         since, until = (cells[name] for name in history.known_columns)
         if since <= batch and (until is None or until > batch):
-            assert key[:-1] not in found, f"after batch {batch} two rows of {key[:-1]} are current"
-            shown = {name: cell for name, cell in cells.items() if name not in history.known_columns}
-            found[key[:-1]] = (shown, position)
-    return found
+            assert key[:-1] not in versions, f"after batch {batch} two rows of {key[:-1]} are current"
+            visible = {name: cell for name, cell in cells.items() if name not in history.known_columns}
+            versions[key[:-1]] = (visible, position)
+    return versions
 
 
 def cells_of(rows: Rows) -> Mapping[Key, Mapping[str, Any]]:

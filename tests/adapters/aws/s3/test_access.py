@@ -8,7 +8,7 @@ import pytest
 from buckets import Buckets
 
 from lakeward.adapters.aws import service_clients
-from lakeward.adapters.aws.s3.access import Access, find_access, normal
+from lakeward.adapters.aws.s3.access import Access, find_access, normal_url
 from lakeward.adapters.spark.session.s3a import s3a_settings
 from lakeward.core.errors import ConfigError, SetupError
 
@@ -96,7 +96,7 @@ def test_no_configuration_shows_a_secret(s3: Buckets) -> None:
     ],
 )
 def test_a_url_has_one_normal_form(url: str, one: str) -> None:
-    assert normal(url) == one
+    assert normal_url(url) == one
 
 
 @pytest.mark.parametrize(
@@ -105,4 +105,4 @@ def test_a_url_has_one_normal_form(url: str, one: str) -> None:
 )
 def test_an_invalid_url_of_a_bucket_is_refused(url: str) -> None:
     with pytest.raises(ConfigError, match="is no URL of a bucket"):
-        normal(url)
+        normal_url(url)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lakeward.adapters.aws.s3.access import normal
+from lakeward.adapters.aws.s3.access import normal_url
 from lakeward.adapters.sources.landing.places import encode_names
 from lakeward.core.dimension import TableName
 
@@ -14,7 +14,7 @@ from lakeward.core.dimension import TableName
 )
 def test_any_name_of_a_table_makes_one_part_of_a_url(name: str) -> None:
     made = encode_names(TableName("shop", name)).table
-    assert normal(f"s3://shop/staging/{made}/x") == f"s3://shop/staging/{made}/x"
+    assert normal_url(f"s3://shop/staging/{made}/x") == f"s3://shop/staging/{made}/x"
     assert not {"/", "%", ":", " "} & set(made)
 
 

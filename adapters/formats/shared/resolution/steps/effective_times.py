@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from pyspark.sql import DataFrame
 
-from lakeward.adapters.spark.history.instants import dated, undated
+from lakeward.adapters.spark.history.instants import add_instants, undated_reason
 from lakeward.adapters.spark.merge.resolution import reject_explained
 from lakeward.adapters.spark.sql import names
 from lakeward.core.events import Operation
@@ -29,8 +29,8 @@ def with_effective_times(
     """
     if plan.dimension.history is None:
         return plan, frame
-    frame = dated(frame, plan.dimension, plan.epoch, plan.begun_at, is_first=plan.is_first)
-    message = undated(frame, plan.dimension) if _may_be_undated(plan, plan.dimension.history) else None
+    frame = add_instants(frame, plan.dimension, plan.epoch, plan.begun_at, is_first=plan.is_first)
+    message = undated_reason(frame, plan.dimension) if _may_be_undated(plan, plan.dimension.history) else None
     if message is None:
         return plan, frame
     undated_rows = frame.selectExpr(names.OBJECT, names.ROW, names.OPERATION, f"{message} AS message").where(

@@ -20,7 +20,7 @@ from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTab
 from lakeward.adapters.spark.frames.event_frame import IS_LOAD
 from lakeward.adapters.spark.merge.fold.chain_results import Chains
 from lakeward.adapters.spark.merge.resolution import ID, INCOMPLETE, as_rejects
-from lakeward.adapters.spark.shaping.recomputed_columns import remade
+from lakeward.adapters.spark.shaping.recomputed_columns import recompute
 from lakeward.core.dimension import Ordered
 from lakeward.core.events import Position
 from lakeward.core.merge.change_log import Reason
@@ -37,7 +37,7 @@ def resolve_in_order(side_tables: SideTables, plan: MergePlan, arrivals: Arrival
     with_incomplete = _with_incomplete(plan, applicable, incomplete)
     waiting, waiting_again = leave_out_waiting(side_tables, plan, applicable.waiting)
     numbering = chains.numbering()
-    upserts = remade(chains.rows(numbering), plan.recomputed)
+    upserts = recompute(chains.rows(numbering), plan.recomputed)
     removed, drops_below = _removed(plan, chains, rows)
     detail = MergeDetail(
         upserts=upserts,

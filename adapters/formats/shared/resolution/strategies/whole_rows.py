@@ -74,19 +74,11 @@ def resolve_whole_rows(side_tables: SideTables, plan: MergePlan, arrivals: Arriv
         all_written = written == tally.stale + tally.duplicates + tally.superseded + tally.applied
         upserts = passing if all_written else winners(passing, row_verdicts.frame, deletes=False)
         has_deletes = is_ordered(plan) and tally.applied > written
-        detail = MergeDetail(
-            upserts=rows.with_stored_values(upserts, row_verdicts.frame),
-            removed=row_verdicts.frame.where(f"{IS_NEWS} AND {IS_LIVE}"),
-            changes=None if is_ordered(plan) else changes_of(passing),
-            bases=_base_rows(plan, rows, row_verdicts) if plan.folds_remembered and not is_ordered(plan) else None,
+        detail = replace(
+            _detail(plan, rows, row_verdicts, passing, upserts),
             deletes=winners(passing, row_verdicts.frame, deletes=True) if has_deletes else None,
             waiting=waiting,
-            released=passing if plan.releases else None,
-            entries=row_verdicts.entries,
-            places=row_verdicts.places,
             rejects=arrivals.rejects(plan),
-            table=rows.table,
-            cached=row_verdicts.cached,
         )
         rejects = arrivals.rejects_by_reason(plan)
         repeated = waiting_again + arrivals.copies.rows
@@ -100,6 +92,23 @@ def resolve_whole_rows(side_tables: SideTables, plan: MergePlan, arrivals: Arriv
             detail=detail,
             close=detail.close,
         )
+
+
+def _detail(
+    plan: MergePlan, rows: Rows, row_verdicts: RowVerdicts, passing: DataFrame, upserts: DataFrame
+) -> MergeDetail:
+    """Return the frames that the verdicts make of the events that do not wait."""
+    return MergeDetail(
+        upserts=rows.with_stored_values(upserts, row_verdicts.frame),
+        removed=row_verdicts.frame.where(f"{IS_NEWS} AND {IS_LIVE}"),
+        changes=None if is_ordered(plan) else changes_of(passing),
+        bases=_base_rows(plan, rows, row_verdicts) if plan.folds_remembered and not is_ordered(plan) else None,
+        released=passing if plan.releases else None,
+        entries=row_verdicts.entries,
+        places=row_verdicts.places,
+        table=rows.table,
+        cached=row_verdicts.cached,
+    )
 
 
 def _base_rows(plan: MergePlan, rows: Rows, row_verdicts: RowVerdicts) -> DataFrame | None:

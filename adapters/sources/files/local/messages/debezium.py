@@ -35,20 +35,20 @@ _TRANSACTION: Final = ("txId", "gtid", "commit_lsn", "commit_scn", "ts_ms")
 class ParsedMessage:
     """A parsed message.
 
-    `after`, `before`, `source` and `block` (the transaction's id) are its parts. `said` is the operation in the
-    message, `operation` the one after key changes were linked. `other` is the other key of a key change, by the
-    message's headers. `broken` says in words what is wrong with the message. `is_of_none` marks messages of no row,
-    `is_of_other` those of another table, which is `other_table` if the message has a row, and `is_nameless` those
-    that do not name a table although they must. The rest concerns key changes: `needs` marks an insert with values
-    that were not logged, `left` is the old key of its row, `moved` marks a delete that is half of a key change, and
-    `enters` and `leaves` mark halves by headers that are applied as a delete and an insert.
+    `after`, `before`, `source` and `block` (the transaction's id) are its parts. `own_operation` is the operation
+    in the message, `operation` the one after key changes were linked. `other` is the other key of a key change, by
+    the message's headers. `broken` says in words what is wrong with the message. `is_of_none` marks messages of no
+    row, `is_of_other` those of another table, which is `other_table` if the message has a row, and `is_nameless`
+    those that do not name a table although they must. The rest concerns key changes: `needs` marks an insert with
+    values that were not logged, `previous_key` is the old key of its row, `moved` marks a delete that is half of a
+    key change, and `enters` and `leaves` mark halves by headers that are applied as a delete and an insert.
     """
 
     message: Message
     after: Object | None = None
     before: Object | None = None
     source: Object | None = None
-    said: str | None = None
+    own_operation: str | None = None
     block: str | None = None
     other: Object | None = None
     broken: str | None = None
@@ -59,7 +59,7 @@ class ParsedMessage:
     is_of_other: bool = False
     is_nameless: bool = False
     needs: bool = False
-    left: Object | None = None
+    previous_key: Object | None = None
     moved: bool = False
     enters: bool = False
     leaves: bool = False
@@ -90,35 +90,35 @@ class LocalDebezium:
 
     def open(self, message: Message) -> ParsedMessage:
         """Parse a message."""
-        found = ParsedMessage(message, broken=message.wrong)
-        found.is_tombstone = is_tombstone(message.value)
-        op = self._open_row(found) if self.decoder.is_flat else self._open_envelope(found)
+        parsed = ParsedMessage(message, broken=message.wrong)
+        parsed.is_tombstone = is_tombstone(message.value)
+        op = self._open_row(parsed) if self.decoder.is_flat else self._open_envelope(parsed)
         header = message.new_key if message.old_key is None else message.old_key
         if header is not None:
-            _, found.other = inner_of(self.documents, header)
-        field = self.field_of(found)
-        schema, table = self._names(found, field)
-        found.is_of_other = differs(schema, self.table.schema) or differs(table, self.table.table)
-        if found.is_of_other:
-            if self._has_row(found, op):
-                found.other_table = f"{or_star(schema)}.{or_star(table)}"[:LONGEST_NAME]
+            _, parsed.other = inner_of(self.documents, header)
+        field = self.field_of(parsed)
+        schema, table = self._names(parsed, field)
+        parsed.is_of_other = differs(schema, self.table.schema) or differs(table, self.table.table)
+        if parsed.is_of_other:
+            if self._has_row(parsed, op):
+                parsed.other_table = f"{or_star(schema)}.{or_star(table)}"[:LONGEST_NAME]
         else:
-            found.said = self._said(found, op)
+            parsed.own_operation = self._own_operation(parsed, op)
             named = {"schema": schema, "table": table}
-            has_row = self._has_row(found, op) or (found.is_tombstone and self.decoder.tombstones == "delete")
-            found.is_nameless = has_row and any(named[part] is None for part in self.decoder.must_name)
-            if self._has_row(found, op):
-                found.database = _database(field("name"), None if field("schema") is None else field("db"))
-        found.operation = found.said
-        self._link(found)
+            has_row = self._has_row(parsed, op) or (parsed.is_tombstone and self.decoder.tombstones == "delete")
+            parsed.is_nameless = has_row and any(named[part] is None for part in self.decoder.must_name)
+            if self._has_row(parsed, op):
+                parsed.database = _database(field("name"), None if field("schema") is None else field("db"))
+        parsed.operation = parsed.own_operation
+        self._link(parsed)
         if not self.decoder.is_flat and op is None:
-            found.is_of_none = self._is_of_none(inner_of(self.documents, message.body)[1])
-        if found.is_of_other:
-            found.after = None
-        return found
+            parsed.is_of_none = self._is_of_none(inner_of(self.documents, message.body)[1])
+        if parsed.is_of_other:
+            parsed.after = None
+        return parsed
 
-    def _open_envelope(self, found: ParsedMessage) -> str | None:
-        body = found.message.body
+    def _open_envelope(self, parsed: ParsedMessage) -> str | None:
+        body = parsed.message.body
         if body is None:
             return None
         payload = body.get("payload")
@@ -128,30 +128,30 @@ class LocalDebezium:
             _first_object(payload.get(part), body.get(part))
             for part in ("after", "before", "source", "transaction")
         )
-        found.after, found.before, found.source = after, before, source
-        found.block = None if block is None else text_of(block.get("id"))
+        parsed.after, parsed.before, parsed.source = after, before, source
+        parsed.block = None if block is None else text_of(block.get("id"))
         op = payload.get("op")
         return text_of(body.get("op") if op is None else op)
 
-    def _open_row(self, found: ParsedMessage) -> str | None:
-        body = found.message.body
+    def _open_row(self, parsed: ParsedMessage) -> str | None:
+        body = parsed.message.body
         if body is not None and "payload" in body and len(body) - ("schema" in body) == 1:
-            found.after, wrong = self.documents.parse_part(body["payload"])
-            found.broken = wrong
+            parsed.after, wrong = self.documents.parse_part(body["payload"])
+            parsed.broken = wrong
         else:
-            found.after = body
-        op = None if found.after is None else text_of(found.after.get("__op"))
-        found.is_of_none = op is None and self._is_of_none(found.after)
-        if found.is_of_none:
-            found.after = None
+            parsed.after = body
+        op = None if parsed.after is None else text_of(parsed.after.get("__op"))
+        parsed.is_of_none = op is None and self._is_of_none(parsed.after)
+        if parsed.is_of_none:
+            parsed.after = None
         return op
 
-    def field_of(self, found: ParsedMessage) -> Callable[[str], str | None]:
+    def field_of(self, parsed: ParsedMessage) -> Callable[[str], str | None]:
         """Return a function for the fields of the source; in a flattened row their names have a prefix."""
         if not self.decoder.is_flat:
-            source = found.source or {}
+            source = parsed.source or {}
             return lambda name: text_of(source.get(name))
-        after = found.after or {}
+        after = parsed.after or {}
 
         def field(name: str) -> str | None:
             own = after.get(f"__{name}")
@@ -159,8 +159,8 @@ class LocalDebezium:
 
         return field
 
-    def _names(self, found: ParsedMessage, field: Callable[[str], str | None]) -> tuple[str | None, str | None]:
-        topic = found.message.topic
+    def _names(self, parsed: ParsedMessage, field: Callable[[str], str | None]) -> tuple[str | None, str | None]:
+        topic = parsed.message.topic
         parts = [] if topic is None else topic.split(".")
         schema, table = field("schema"), field("table")
         if table is None:
@@ -171,17 +171,17 @@ class LocalDebezium:
             schema = parts[-2]
         return schema, parts[-1] if table is None and parts else table
 
-    def _has_row(self, found: ParsedMessage, op: str | None) -> bool:
+    def _has_row(self, parsed: ParsedMessage, op: str | None) -> bool:
         if not self.decoder.is_flat:
             return op in OPERATIONS
-        row = found.after
-        return row is not None and not found.is_tombstone
+        row = parsed.after
+        return row is not None and not parsed.is_tombstone
 
-    def _said(self, found: ParsedMessage, op: str | None) -> str | None:
-        if found.is_tombstone and self.decoder.tombstones == "delete":
+    def _own_operation(self, parsed: ParsedMessage, op: str | None) -> str | None:
+        if parsed.is_tombstone and self.decoder.tombstones == "delete":
             return "delete"
         if self.decoder.is_flat:
-            deleted = None if found.after is None else text_of(found.after.get("__deleted"))
+            deleted = None if parsed.after is None else text_of(parsed.after.get("__deleted"))
             if deleted is not None and deleted.lower() != "false":
                 return "delete" if deleted.lower() == "true" else f"__deleted: {deleted}"
             op = self.decoder.without_op if op is None else op
@@ -197,20 +197,20 @@ class LocalDebezium:
 
     # Key changes.
 
-    def _link(self, found: ParsedMessage) -> None:
+    def _link(self, parsed: ParsedMessage) -> None:
         """Set the fields of halves of key changes that have headers."""
-        message, links_all = found.message, self.decoder.links_all
-        found.needs = found.said == "insert" and found.after is not None and self.has_word(found.after)
+        message, links_all = parsed.message, self.decoder.links_all
+        parsed.needs = parsed.own_operation == "insert" and parsed.after is not None and self.has_word(parsed.after)
         if message.old_key is None and message.new_key is None:
             return
-        is_half = self.tells(message.key) and self.tells(found.other)
-        enters = found.said == "insert" and message.old_key is not None and is_half
-        leaves = found.said == "delete" and message.new_key is not None and is_half
-        if enters and (links_all or found.needs):
-            found.left, found.operation = found.other, "update"
-        found.moved = links_all and leaves
+        is_half = self.tells(message.key) and self.tells(parsed.other)
+        enters = parsed.own_operation == "insert" and message.old_key is not None and is_half
+        leaves = parsed.own_operation == "delete" and message.new_key is not None and is_half
+        if enters and (links_all or parsed.needs):
+            parsed.previous_key, parsed.operation = parsed.other, "update"
+        parsed.moved = links_all and leaves
         has_halves = self.decoder.has_halves
-        found.enters, found.leaves = has_halves and enters, has_halves and leaves
+        parsed.enters, parsed.leaves = has_halves and enters, has_halves and leaves
 
     def has_word(self, row: Object) -> bool:
         """Return whether a row has a value that was not logged."""
@@ -229,22 +229,22 @@ class LocalDebezium:
         """Return whether the key of a message has each column of the table's key."""
         return keys is not None and all(keys.get(name) is not None for name in self.decoder.key)
 
-    def gone(self, found: ParsedMessage, name: str) -> Any:
+    def gone(self, parsed: ParsedMessage, name: str) -> Any:
         """Return a key cell of a deleted row."""
-        keys = found.message.key
+        keys = parsed.message.key
         own = None if keys is None else keys.get(name)
-        image = found.after if self.decoder.is_flat else found.before
+        image = parsed.after if self.decoder.is_flat else parsed.before
         made_up = None if image is None else image.get(name)
         if self.decoder.before_images == "whole":
             return made_up if own is None else own
         return made_up if keys is None else own
 
-    def transaction(self, found: ParsedMessage) -> str | None:
+    def transaction(self, parsed: ParsedMessage) -> str | None:
         """Return the name of a message's transaction; None without one."""
-        field = self.field_of(found)
-        own = found.block
-        if self.decoder.is_flat and found.after is not None:
-            own = text_of(found.after.get("__transaction_id"))
+        field = self.field_of(parsed)
+        own = parsed.block
+        if self.decoder.is_flat and parsed.after is not None:
+            own = text_of(parsed.after.get("__transaction_id"))
         if own is not None:
             return transaction_name(own)
         return next((t for t in map(field, _TRANSACTION) if t is not None), None)
@@ -256,10 +256,10 @@ def _first_object(*values: Any) -> Object | None:
 
 def _database(*names: str | None) -> str | None:
     """Return the names of a connector and a database in lower case, joined by a dot; None if both are missing."""
-    found = ".".join(name for name in names if name)
-    if not found.isascii():
+    database = ".".join(name for name in names if name)
+    if not database.isascii():
         raise SparkNeeded("a message names a connector or a database in letters beyond ASCII")
-    return found[:LONGEST_NAME].lower() or None
+    return database[:LONGEST_NAME].lower() or None
 
 
 def or_star(name: str | None) -> str:
@@ -267,13 +267,13 @@ def or_star(name: str | None) -> str:
     return "*" if name is None else name
 
 
-def differs(found: str | None, own: str) -> bool:
+def differs(name: str | None, own: str) -> bool:
     """Return whether a name differs from `own`; case is ignored, and a missing name does not differ."""
-    if found is None or (found == own and found == found.lower()):
+    if name is None or (name == own and name == name.lower()):
         return False
-    if not found.isascii():
+    if not name.isascii():
         raise SparkNeeded("a message names a table in letters beyond ASCII")
-    return found.lower() != own.lower()
+    return name.lower() != own.lower()
 
 
 def is_tombstone(value: Any) -> bool:

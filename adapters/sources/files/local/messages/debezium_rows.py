@@ -42,39 +42,39 @@ class DebeziumRows:
 
     local: LocalDebezium
 
-    def row_of(self, found: ParsedMessage, columns: Columns, own_words: str | None = None) -> Row:
+    def row_of(self, parsed: ParsedMessage, columns: Columns, own_words: str | None = None) -> Row:
         """Return the row of a message; `own_words` say why no message with a row can be read, if that is so."""
-        after, operation, field = found.after, found.operation, self.local.field_of(found)
-        broken = self._broken(found)
+        after, operation, field = parsed.after, parsed.operation, self.local.field_of(parsed)
+        broken = self._broken(parsed)
         if broken is None and after is not None:
             broken = own_words
         unset = None if after is None else self._unset(after, operation, columns)
-        is_read, message = operation == "read", found.message
-        time, unread_time = self._time(found)
+        is_read, message = operation == "read", parsed.message
+        time, unread_time = self._time(parsed)
         sequence, log = self._place(field, is_read)
         return Row(
             message.line,
-            None if found.is_of_other else message.line.text,
-            self._cells(found, unset or (), columns),
-            self._was(found, columns),
+            None if parsed.is_of_other else message.line.text,
+            self._cells(parsed, unset or (), columns),
+            self._was(parsed, columns),
             unset=unset,
-            has_image=self._has_image(found, columns),
+            has_image=self._has_image(parsed, columns),
             operation=operation,
             time=time,
             unread_time=unread_time,
             sequence=sequence,
             log=log,
-            transaction=self.local.transaction(found),
+            transaction=self.local.transaction(parsed),
             broken=broken,
-            is_blank=self._is_blank(found),
+            is_blank=self._is_blank(parsed),
             strange=strange_names(after, columns.places.keys(), self.local.decoder.not_columns),
             extra={
-                OTHER_TABLE: found.other_table,
-                TOMBSTONE: self._is_tombstone(found),
+                OTHER_TABLE: parsed.other_table,
+                TOMBSTONE: self._is_tombstone(parsed),
                 HAS_DELETED: self.local.decoder.is_flat and "__deleted" in (after or {}),
-                OLD_KEY_UNKNOWN: self._is_old_key_unknown(found),
-                KEY_HALF: found.enters or found.leaves,
-                DATABASE: found.database,
+                OLD_KEY_UNKNOWN: self._is_old_key_unknown(parsed),
+                KEY_HALF: parsed.enters or parsed.leaves,
+                DATABASE: parsed.database,
                 INITIAL: is_read and field("snapshot") in INITIAL_SNAPSHOT,
             },
         )
@@ -87,9 +87,9 @@ class DebeziumRows:
             return place_of_mongodb(field, is_read), None
         return place_and_log(field, is_read)
 
-    def _cells(self, found: ParsedMessage, unset: Sequence[str], columns: Columns) -> list[Any]:
+    def _cells(self, parsed: ParsedMessage, unset: Sequence[str], columns: Columns) -> list[Any]:
         """Return the cells of a row; a deleted row has only its key."""
-        operation, after = found.operation, found.after
+        operation, after = parsed.operation, parsed.after
         if after is None or operation in ("delete", "truncate"):
             cells: list[Any] = [None] * len(columns.names)
         elif unset:
@@ -98,9 +98,9 @@ class DebeziumRows:
             cells = [after.get(name) for name in columns.names]
         for name in columns.key:
             if operation == "delete":
-                cells[columns.places[name]] = self.local.gone(found, name)
+                cells[columns.places[name]] = self.local.gone(parsed, name)
             elif self.local.is_word(cells[columns.places[name]]):
-                cells[columns.places[name]] = (found.message.key or {}).get(name)
+                cells[columns.places[name]] = (parsed.message.key or {}).get(name)
         return cells
 
     def _unset(self, after: Object, operation: str | None, columns: Columns) -> list[str] | None:
@@ -108,38 +108,41 @@ class DebeziumRows:
         may_lack = operation == "update"
         if not (may_lack and not after.keys() >= columns.others_set) and not self.local.has_word(after):
             return None
-        found = [n for n in columns.others if (may_lack and n not in after) or self.local.is_word(after.get(n))]
-        return found or None
+        unsent = [n for n in columns.others if (may_lack and n not in after) or self.local.is_word(after.get(n))]
+        return unsent or None
 
-    def _was(self, found: ParsedMessage, columns: Columns) -> list[Any]:
-        is_told = found.operation == "update" or (not columns.key and found.operation == "delete")
-        if not is_told or (found.left is None and (self.local.decoder.is_flat or found.before is None)):
+    def _was(self, parsed: ParsedMessage, columns: Columns) -> list[Any]:
+        is_told = parsed.operation == "update" or (not columns.key and parsed.operation == "delete")
+        if not is_told or (parsed.previous_key is None and (self.local.decoder.is_flat or parsed.before is None)):
             return [None] * len(columns.before_columns)
-        left, before = found.left or {}, {} if self.local.decoder.is_flat else found.before or {}
-        return [before.get(name) if left.get(name) is None else left.get(name) for name in columns.before_columns]
+        previous, before = parsed.previous_key or {}, {} if self.local.decoder.is_flat else parsed.before or {}
+        return [
+            before.get(name) if previous.get(name) is None else previous.get(name)
+            for name in columns.before_columns
+        ]
 
-    def _is_old_key_unknown(self, found: ParsedMessage) -> bool:
-        keys = found.message.key
-        if keys is None or found.operation != "update":
+    def _is_old_key_unknown(self, parsed: ParsedMessage) -> bool:
+        keys = parsed.message.key
+        if keys is None or parsed.operation != "update":
             return False
-        left, before = found.left or {}, {} if self.local.decoder.is_flat else found.before or {}
-        images = (keys, left, before)
+        previous, before = parsed.previous_key or {}, {} if self.local.decoder.is_flat else parsed.before or {}
+        images = (keys, previous, before)
         return any(all(image.get(name) is None for image in images) for name in self.local.decoder.key)
 
-    def _has_image(self, found: ParsedMessage, columns: Columns) -> bool:
-        whole = self.local.decoder.before_images == "whole" and not self.local.decoder.is_flat
-        if not whole or not columns.before_columns or found.before is None:
+    def _has_image(self, parsed: ParsedMessage, columns: Columns) -> bool:
+        is_complete = self.local.decoder.before_images == "whole" and not self.local.decoder.is_flat
+        if not is_complete or not columns.before_columns or parsed.before is None:
             return False
-        return all(name in found.before for name in columns.before_columns) and not self.local.has_word(
-            found.before
+        return all(name in parsed.before for name in columns.before_columns) and not self.local.has_word(
+            parsed.before
         )
 
-    def _time(self, found: ParsedMessage) -> tuple[int | None, str | None]:
+    def _time(self, parsed: ParsedMessage) -> tuple[int | None, str | None]:
         """Return the time of the change in microseconds since 1970, and the text of a time that cannot be read.
 
         It is the time of the source, not that of the connector. At least one of the two is None.
         """
-        of, prefix = (found.after, "__source_ts_") if self.local.decoder.is_flat else (found.source, "ts_")
+        of, prefix = (parsed.after, "__source_ts_") if self.local.decoder.is_flat else (parsed.source, "ts_")
         texts = {f"{prefix}{unit}": text_of((of or {}).get(f"{prefix}{unit}")) for unit in ("us", "ns", "ms")}
         micros, nanos, millis = map(number, texts.values())
         if micros is None and nanos is not None:
@@ -152,47 +155,47 @@ class DebeziumRows:
             return micros or None, None
         return None, next((f"{name}: {text}" for name, text in texts.items() if text is not None), None)
 
-    def _broken(self, found: ParsedMessage) -> str | None:
-        if found.is_nameless:
+    def _broken(self, parsed: ParsedMessage) -> str | None:
+        if parsed.is_nameless:
             return NAMELESS
-        if found.is_tombstone:
+        if parsed.is_tombstone:
             return None
-        message, operation = found.message, found.operation
-        if message.body is None or found.broken is not None:
-            return _WORDS if found.broken in (None, NO_OBJECT) else found.broken
-        why = None if self.local.decoder.documents is None else self.local.field_of(found)(WHY_NOT_READ)
+        message, operation = parsed.message, parsed.operation
+        if message.body is None or parsed.broken is not None:
+            return _WORDS if parsed.broken in (None, NO_OBJECT) else parsed.broken
+        why = None if self.local.decoder.documents is None else self.local.field_of(parsed)(WHY_NOT_READ)
         if why is not None:
             return why
         if operation is None:
             return "the message has no operation, as one that was flattened"
-        if operation in _LEAVES_ROW and found.after is None:
+        if operation in _LEAVES_ROW and parsed.after is None:
             return IMAGE_AS_TEXT if _has_text(message.body) else _NO_IMAGE
         has_header = message.old_key is not None or message.new_key is not None
-        is_half = self.local.decoder.links_all and found.said in ("insert", "delete") and has_header
-        is_lost = is_half and self.local.tells(message.key) and not self.local.tells(found.other)
+        is_half = self.local.decoder.links_all and parsed.own_operation in ("insert", "delete") and has_header
+        is_lost = is_half and self.local.tells(message.key) and not self.local.tells(parsed.other)
         return "the header with the other key of a key change tells no key" if is_lost else None
 
-    def _is_blank(self, found: ParsedMessage) -> bool:
+    def _is_blank(self, parsed: ParsedMessage) -> bool:
         """Return whether a message is skipped: tombstone, heartbeat, transaction marker, or of another table."""
-        if found.is_tombstone:
+        if parsed.is_tombstone:
             is_none = self.local.decoder.tombstones != "delete"
         else:
-            is_none = found.message.body is not None and (found.operation == "m" or found.is_of_none)
-        return is_none or found.moved or found.is_of_other
+            is_none = parsed.message.body is not None and (parsed.operation == "m" or parsed.is_of_none)
+        return is_none or parsed.moved or parsed.is_of_other
 
-    def _is_tombstone(self, found: ParsedMessage) -> bool:
-        return found.is_tombstone and not found.is_of_other and found.message.line.text.strip(_BLANK) != ""
+    def _is_tombstone(self, parsed: ParsedMessage) -> bool:
+        return parsed.is_tombstone and not parsed.is_of_other and parsed.message.line.text.strip(_BLANK) != ""
 
-    def is_number(self, found: ParsedMessage, value: Any, name: str) -> bool:
+    def is_number(self, parsed: ParsedMessage, value: Any, name: str) -> bool:
         """Return whether a cell of a column is a JSON number in its message, and not a text."""
         text = text_of(value)
         if text is None or not NUMBER.fullmatch(text):
             return False
-        if found.message.is_key_broken:
+        if parsed.message.is_key_broken:
             raise SparkNeeded("the key of a message is no JSON")
-        for whole in (found.message.body, found.message.whole_key):
-            payload = (whole or {}).get("payload")
-            objects = [of for of in (whole, payload) if of.__class__ is dict]
+        for document in (parsed.message.body, parsed.message.whole_key):
+            payload = (document or {}).get("payload")
+            objects = [of for of in (document, payload) if of.__class__ is dict]
             objects += [of[part] for of in list(objects) for part in _IMAGES if of.get(part).__class__ is dict]
             values = [of.get(name) for of in objects]
             if any(it is not None and it.__class__ is not str and text_of(it) == text for it in values):

@@ -32,30 +32,29 @@ class LocalDms:
         image = body.get("before-image")
         parts = (body.get("data"), body.get("metadata"), image)
         data, meta, before = (part if part.__class__ is dict else None for part in parts)
-        told = meta or {}
-        schema, table = text_of(told.get("schema-name")), text_of(told.get("table-name"))
+        metadata = meta or {}
+        schema, table = text_of(metadata.get("schema-name")), text_of(metadata.get("table-name"))
         is_of_other = differs(schema, self.table.schema) or differs(table, self.table.table)
-        is_nameless = any(told.get(f"{part}-name") is None for part in self.decoder.must_name)
-        said_kind = text_of(told.get("record-type"))
+        is_nameless = any(metadata.get(f"{part}-name") is None for part in self.decoder.must_name)
+        said_kind = text_of(metadata.get("record-type"))
         kind = "data" if said_kind is None else said_kind.lower()
         is_row = kind != "control"
         has_row = is_of_other and is_row and data is not None
         data = None if is_of_other else data
-        said, when = text_of(told.get("operation")), text_of(told.get("commit-timestamp"))
-        when = text_of(told.get("timestamp")) if when is None else when
-        transaction = text_of(told.get("transaction-id"))
+        operation, when = text_of(metadata.get("operation")), _time_text(metadata)
+        transaction = text_of(metadata.get("transaction-id"))
         other = f"{or_star(schema)}.{or_star(table)}"[:LONGEST_NAME] if has_row else None
         cells, time = data or {}, None if when is None else _MOMENT(when)
         return Row(
             message.line,
             None if is_of_other else message.line.text,
             [cells.get(name) for name in columns.names],
-            self._was(said, data, before, columns),
-            has_image=self._has_image(said, data, before, columns),
-            operation=said if said is None else OPERATIONS.get(said, said),
+            self._was(operation, data, before, columns),
+            has_image=self._has_image(operation, data, before, columns),
+            operation=operation if operation is None else OPERATIONS.get(operation, operation),
             time=time,
             unread_time=None if when is None or time is not None else f"the time of metadata: {when}",
-            sequence=no_place(said == "load"),
+            sequence=no_place(operation == "load"),
             transaction=when if transaction is None else transaction,
             broken=_broken(
                 *(message, kind),
@@ -65,11 +64,13 @@ class LocalDms:
             ),
             is_blank=is_of_other or message.is_bare or not is_row,
             strange=strange_names(data, columns.places.keys(), self.decoder.not_columns),
-            extra={OTHER_TABLE: other, ROWS_GONE: not is_row and said in GONE and not is_of_other},
+            extra={OTHER_TABLE: other, ROWS_GONE: not is_row and operation in GONE and not is_of_other},
         )
 
-    def _was(self, said: str | None, data: Object | None, before: Object | None, columns: Columns) -> list[Any]:
-        is_change = said == "update" or (not columns.key and said == "delete")
+    def _was(
+        self, operation: str | None, data: Object | None, before: Object | None, columns: Columns
+    ) -> list[Any]:
+        is_change = operation == "update" or (not columns.key and operation == "delete")
         prefix = self.decoder.before_prefix
         if not is_change:
             return [None] * len(columns.before_columns)
@@ -77,15 +78,25 @@ class LocalDms:
         image = before or {}
         return [image.get(name) if own.get(name) is None else own[name] for name in columns.before_columns]
 
-    def _has_image(self, said: str | None, data: Object | None, before: Object | None, columns: Columns) -> bool:
+    def _has_image(
+        self, operation: str | None, data: Object | None, before: Object | None, columns: Columns
+    ) -> bool:
         """Return whether a message has all values before the change; a missing one is not certainly NULL."""
         prefix, image, cells = self.decoder.before_prefix, before or {}, data or {}
 
         def was(name: str) -> bool:
             return name in image or (prefix is not None and prefix + name in cells)
 
-        told = columns.before_columns
-        return bool(told) and all(was(name) or (said == "delete" and name in cells) for name in told)
+        before_columns = columns.before_columns
+        return bool(before_columns) and all(
+            was(name) or (operation == "delete" and name in cells) for name in before_columns
+        )
+
+
+def _time_text(metadata: Object) -> str | None:
+    """Return the text of the commit time, else that of the time at which the message was made."""
+    commit_time = text_of(metadata.get("commit-timestamp"))
+    return text_of(metadata.get("timestamp")) if commit_time is None else commit_time
 
 
 def _broken(

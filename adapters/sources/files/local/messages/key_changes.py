@@ -37,38 +37,40 @@ def link(opened: Sequence[ParsedMessage], decoder: LocalDebezium) -> None:
     for alike in _by_topic(halves, decoder.decoder.partitions).values():
         for one, other in pairwise(alike):
             is_told = one.keys is not None and one.transaction is not None and one.transaction == other.transaction
-            if one.message.said == "delete" and other.lacks and is_told:
+            if one.message.own_operation == "delete" and other.lacks and is_told:
                 other.enters, one.leaves = one.keys, True
     for message in _left_behind(halves, decoder.decoder.key):
-        message.left, message.operation = message.other, "update"
+        message.previous_key, message.operation = message.other, "update"
     is_sure = _sure(halves) if _has_partitions(decoder.decoder.partitions) else None
     for half in halves:
         message, sure = half.message, is_sure is None or (half.topic, half.transaction) in is_sure
         if half.lacks:
             message.operation = "update"
-        if half.enters is not None and message.left is None and sure:
-            message.left = half.enters
+        if half.enters is not None and message.previous_key is None and sure:
+            message.previous_key = half.enters
         message.moved = message.moved or (half.leaves and sure)
 
 
-def _half(found: ParsedMessage, decoder: LocalDebezium) -> _Half:
-    keys = {name: decoder.gone(found, name) for name in decoder.decoder.key}
+def _half(message: ParsedMessage, decoder: LocalDebezium) -> _Half:
+    keys = {name: decoder.gone(message, name) for name in decoder.decoder.key}
     is_told = bool(keys) and all(value is not None for value in keys.values())
-    lacks = found.needs and found.left is None
-    return _Half(found, decoder.transaction(found), keys if is_told else None, lacks, found.message.topic or "")
+    lacks = message.needs and message.previous_key is None
+    return _Half(
+        message, decoder.transaction(message), keys if is_told else None, lacks, message.message.topic or ""
+    )
 
 
 def _left_behind(halves: Sequence[_Half], key: Sequence[str]) -> Iterator[ParsedMessage]:
     """Yield the rows that get a key which another row leaves later in the transaction, by their headers."""
-    left: set[tuple[str, str, Sequence[str | None]]] = set()
+    places: set[tuple[str, str, Sequence[str | None]]] = set()
     for half in reversed(halves):
         message, cells = half.message, half.message.message.key
         if half.transaction is None or cells is None or not (message.enters or message.leaves):
             continue
         place = (half.topic, half.transaction, tuple(text_of(cells.get(name)) for name in key))
         if message.leaves:
-            left.add(place)
-        elif place in left:
+            places.add(place)
+        elif place in places:
             yield message
 
 
@@ -78,13 +80,13 @@ def _has_partitions(partitions: Mapping[str, int]) -> bool:
 
 def _by_topic(halves: Sequence[_Half], partitions: Mapping[str, int]) -> Mapping[object, list[_Half]]:
     """Return the messages with rows, by topic and partition, in order."""
-    found: dict[object, list[_Half]] = defaultdict(list)
+    groups: dict[object, list[_Half]] = defaultdict(list)
     for half in halves:
-        if half.message.said in _ROWS:
+        if half.message.own_operation in _ROWS:
             name = half.message.message.line.name
             partition = partitions.get(name, -1) if _has_partitions(partitions) else 0
-            found[half.topic, partition].append(half)
-    return found
+            groups[half.topic, partition].append(half)
+    return groups
 
 
 def _sure(halves: Sequence[_Half]) -> set[tuple[str, str | None]]:
@@ -93,6 +95,6 @@ def _sure(halves: Sequence[_Half]) -> set[tuple[str, str | None]]:
     for half in halves:
         count = counts[half.topic, half.transaction]
         count[0] += half.enters is not None
-        count[1] += half.message.said == "delete" and not half.message.moved
+        count[1] += half.message.own_operation == "delete" and not half.message.moved
         count[2] += half.lacks
     return {place for place, (pairs, deletes, inserts) in counts.items() if pairs == deletes == inserts}

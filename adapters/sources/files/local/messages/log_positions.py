@@ -83,25 +83,25 @@ def _pair(high: int | None, low: int | None, span: int = _SPAN) -> int | None:
     """Return `high * span + low`; None if it has more digits than a decimal."""
     if high is None or low is None or abs(high * span) >= _MOST:
         return None
-    found = high * span + low
-    return found if abs(found) < _MOST else None
+    place = high * span + low
+    return place if abs(place) < _MOST else None
 
 
 def _commit(field: Field) -> int | None:
     """Return the LSN of the last commit: the first element of the JSON list in the field `sequence`."""
-    told = field("sequence")
-    if told is None:
+    places = field("sequence")
+    if places is None:
         return None
-    found = _COMMITS.fullmatch(told)
-    if found is None:
+    match = _COMMITS.fullmatch(places)
+    if match is None:
         raise SparkNeeded("`sequence` of a message is no list of texts")
-    return number(found[1])
+    return number(match[1])
 
 
 def _mysql(field: Field, file: str) -> int | None:
-    found = _FILE_NUMBER.search(file)
+    match = _FILE_NUMBER.search(file)
     row = number(field("row"))
-    place = _pair(None if found is None else int(found[0]), number(field("pos")), _POSITIONS)
+    place = _pair(None if match is None else int(match[0]), number(field("pos")), _POSITIONS)
     return _pair(place, row or 0, _ROWS)
 
 

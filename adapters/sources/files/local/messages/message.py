@@ -55,31 +55,31 @@ def message_of(
     record, wrong = documents.parse_line(line.text)
     key = None if record is None else record.get("key")
     if record is None or "value" not in record:
-        found = Message(line, line.text, record, wrong)
+        message = Message(line, line.text, record, wrong)
     else:
         value = record["value"]
         if of_mongodb is not None:
             value = of_mongodb.envelope(text_of(value), text_of(key))
-        found = Message(line, value, *documents.parse_part(value))
+        message = Message(line, value, *documents.parse_part(value))
     if record is None:
-        return found
+        return message
     key = key if of_mongodb is None else of_mongodb.key(text_of(key))
-    found.whole_key, found.key = inner_of(documents, key)
-    found.is_key_broken = found.whole_key is None and key.__class__ is str
-    found.topic = text_of(record.get("topic"))
+    message.whole_key, message.key = inner_of(documents, key)
+    message.is_key_broken = message.whole_key is None and key.__class__ is str
+    message.topic = text_of(record.get("topic"))
     headers = record.get("headers")
     if headers is not None:
-        found.old_key, found.new_key = _header(headers, OLD_KEY_HEADER), _header(headers, NEW_KEY_HEADER)
-    return found
+        message.old_key, message.new_key = _header(headers, OLD_KEY_HEADER), _header(headers, NEW_KEY_HEADER)
+    return message
 
 
 def inner_of(documents: Documents, value: Any) -> tuple[Object | None, Object | None]:
     """Return the object of a key's text, and the key in it, which may be wrapped with a schema."""
-    whole, _ = documents.parse_part(value)
-    if whole is None:
+    outer, _ = documents.parse_part(value)
+    if outer is None:
         return None, None
-    inner, _ = documents.parse_part(whole.get("payload"))
-    return whole, whole if inner is None else inner
+    inner, _ = documents.parse_part(outer.get("payload"))
+    return outer, outer if inner is None else inner
 
 
 def _header(headers: Any, name: str) -> Any:
@@ -89,16 +89,16 @@ def _header(headers: Any, name: str) -> Any:
     """
     match headers:
         case dict():
-            found = headers.get(name)
-        case list() if len({told.__class__ for told in headers}) <= 1:
-            found = next((told for called, told in map(_pair, headers) if called == name), None)
+            value = headers.get(name)
+        case list() if len({header.__class__ for header in headers}) <= 1:
+            value = next((header for called, header in map(_pair, headers) if called == name), None)
         case _:
             if name in (text_of(headers) or ""):
                 raise SparkNeeded("the headers of a message are a text")
             return None
-    if found is not None and found.__class__ is not str:
+    if value is not None and value.__class__ is not str:
         raise SparkNeeded("a header of a message is no text")
-    return found
+    return value
 
 
 def _pair(header: Any) -> tuple[str, str | None]:

@@ -101,20 +101,20 @@ class Documents:
         return self._constants[word]
 
     def _fraction(self, text: str) -> Number:
-        found = _fraction(text)
-        self._has_doubles |= found.__class__ is Double
-        return found
+        fraction = _fraction(text)
+        self._has_doubles |= fraction.__class__ is Double
+        return fraction
 
     def _keep_schema(self, text: str) -> None:
         """Remember the schemas of a text together with their key, so that they are not found within a string."""
         for start in list(_SCHEMA.finditer(text))[: len(_CONSTANTS)]:
-            had, self._has_doubles = self._has_doubles, False
+            had_doubles, self._has_doubles = self._has_doubles, False
             with suppress(ValueError):  # the key is within a string
                 schema, end = self._decoder.raw_decode(text, start.end())
                 if end - start.start() > _SHORTEST_SCHEMA and not self._has_doubles:
                     written = text[start.start() : end]
                     self._schemas = [(written, schema), *self._schemas[: len(_CONSTANTS) - 1]]
-            self._has_doubles = had
+            self._has_doubles = had_doubles
 
     def _value(self, text: str, original: str) -> tuple[Any, str | None]:
         if (r"\ud" in text or r"\uD" in text) and _HALF.search(text.replace(ESCAPED * 2, " ")):
@@ -134,10 +134,10 @@ class Documents:
 
 
 def _named_once(pairs: Sequence[tuple[str, Any]]) -> Object:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    document = dict(pairs)
+    if len(document) < len(pairs):
         raise SparkNeeded("a key stands twice in a JSON object")
-    return found
+    return document
 
 
 def _fraction(text: str) -> Number:

@@ -35,10 +35,10 @@ def nested_reader(type_: Type) -> Part:
     read = _reader(type_)
 
     def of_column(value: Any) -> Any:
-        found = read(value)
-        if found is None:
+        typed = read(value)
+        if typed is None:
             raise SparkNeeded(f"a value of a column of {type_.name}s has another form")
-        return found
+        return typed
 
     return of_column
 
@@ -55,7 +55,7 @@ def _reader(type_: Type) -> Part:
             item = _reader(type_.parts[1].type)
             return _of(dict, lambda value: [(name, item(value[name])) for name in sorted(value, key=by_utf_16)])
         case "int" | "bigint":
-            return _whole(_BOUNDS[type_.name])
+            return _whole_number(_BOUNDS[type_.name])
         case "decimal":
             return _decimal(type_)
         case "double":
@@ -87,7 +87,7 @@ def _struct(parts: Mapping[str, Part]) -> Part:
     return _of(dict, read_fields)
 
 
-def _whole(bound: int) -> Part:
+def _whole_number(bound: int) -> Part:
     def read(value: int) -> int:
         if not -bound <= value < bound:
             raise SparkNeeded("a part of a value is too great a number")
@@ -117,6 +117,6 @@ def _double(value: Any) -> float | None:
         return None
     if value.__class__ is int and -_MOST < value < _MOST:
         return float(value)
-    if isinstance(value, Number) and isfinite(found := float(value)):
-        return found
+    if isinstance(value, Number) and isfinite(number := float(value)):
+        return number
     raise SparkNeeded("a part of a value is no plain number")

@@ -19,9 +19,9 @@ def number(text: str | None) -> int | None:
 
 def plain_text(value: Any) -> str:
     """Return the text of a value; raises SparkNeeded if it has a control character."""
-    found = text_of(value) or ""
-    refuse_control(found)
-    return found
+    text = text_of(value) or ""
+    refuse_control(text)
+    return text
 
 
 def refuse_control(text: str) -> None:

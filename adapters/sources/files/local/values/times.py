@@ -44,8 +44,8 @@ def date_reader(*, has_days: bool) -> Callable[[Any], int | None]:
         if has_days and re.fullmatch("-?[0-9]{1,9}", text):
             days = int(text)
             return days if _DAYS[0] <= days <= _DAYS[1] else None
-        found = _DATE.fullmatch(text.removesuffix("Z"))
-        return None if found is None else _days(found[1])
+        match = _DATE.fullmatch(text.removesuffix("Z"))
+        return None if match is None else _days(match[1])
 
     return read
 
@@ -62,11 +62,11 @@ def moment_reader(type_: Type, written: Writing) -> Callable[[Any], int | None]:
                 micros = _of_unit(moment, unit)
                 return micros if micros is not None and _MICROS[0] <= micros <= _MICROS[1] else None
         text = text_of(value) or ""
-        found = _TIME.fullmatch(text.removesuffix("Z") if is_wall_clock else text)
-        if found is None:
+        match = _TIME.fullmatch(text.removesuffix("Z") if is_wall_clock else text)
+        if match is None:
             refuse_control(text)
             return None
-        return _moment(found, zone, is_wall_clock=is_wall_clock)
+        return _moment(match, zone, is_wall_clock=is_wall_clock)
 
     return read
 
@@ -91,8 +91,8 @@ def _of_unit(value: int, unit: int) -> int | None:
     return None if value % (unit // 10**6) else value // (unit // 10**6)
 
 
-def _moment(found: re.Match[str], zone: str, *, is_wall_clock: bool) -> int | None:
-    day, hour, minute, second, fraction, in_zone, sign, hours, minutes = found.groups()
+def _moment(match: re.Match[str], zone: str, *, is_wall_clock: bool) -> int | None:
+    day, hour, minute, second, fraction, in_zone, sign, hours, minutes = match.groups()
     days = _days(day)
     if days is None or (in_zone is not None and (is_wall_clock or second is None)):
         return None

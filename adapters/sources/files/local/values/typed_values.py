@@ -85,15 +85,15 @@ def reader_of(type_: Type, written: Writing) -> Read:
 def _whole_reader(lowest: int, highest: int) -> Read:
     def read(value: Any) -> int | None:
         refuse_rounded(value)
-        found = value if value.__class__ is int else _whole(plain_text(value))
-        return found if found is not None and lowest <= found <= highest else None
+        number = value if value.__class__ is int else _whole_number(plain_text(value))
+        return number if number is not None and lowest <= number <= highest else None
 
     return read
 
 
-def _whole(text: str) -> int | None:
-    if found := _WHOLE.fullmatch(text):
-        return int(found[1])
+def _whole_number(text: str) -> int | None:
+    if match := _WHOLE.fullmatch(text):
+        return int(match[1])
     if _DOUBLE.fullmatch(text) and len(_NO_DIGITS.sub("", text)) <= 15:
         value = Decimal(text)
         return int(value) if abs(value) < 10**23 and value == value.to_integral_value() else None
@@ -106,13 +106,13 @@ def _decimal_reader(type_: Type) -> Read:
     def read(value: Any) -> Decimal | None:
         refuse_rounded(value)
         text = text_of(value) or ""
-        found = _DECIMAL.fullmatch(text)
-        if found is None:
+        match = _DECIMAL.fullmatch(text)
+        if match is None:
             refuse_control(text)
             return None
-        if len((found[2] or found[3] or "").rstrip("0")) > places:
+        if len((match[2] or match[3] or "").rstrip("0")) > places:
             return None
-        exact = Decimal(found[1])
+        exact = Decimal(match[1])
         return exact.quantize(unit, context=_WIDE) if -most < exact < most else None
 
     return read
@@ -123,14 +123,14 @@ def _unscaled_reader(type_: Type, scale: int) -> Read:
     most = 10**type_.precision
 
     def read(value: Any) -> Decimal | None:
-        told, data = (scale, text_of(value) or "") if value.__class__ is not dict else _parts(value)
+        own_scale, data = (scale, text_of(value) or "") if value.__class__ is not dict else _parts(value)
         unscaled = _unscaled(data)
         if unscaled is None:
             return None
-        moved = type_.scale - told
-        found, rest = (unscaled * 10**moved, 0) if moved >= 0 else divmod(abs(unscaled), 10**-moved)
-        found = -found if moved < 0 and unscaled < 0 else found
-        return Decimal(found).scaleb(-type_.scale, _WIDE) if not rest and abs(found) < most else None
+        moved = type_.scale - own_scale
+        digits, rest = (unscaled * 10**moved, 0) if moved >= 0 else divmod(abs(unscaled), 10**-moved)
+        digits = -digits if moved < 0 and unscaled < 0 else digits
+        return Decimal(digits).scaleb(-type_.scale, _WIDE) if not rest and abs(digits) < most else None
 
     return read
 
@@ -149,11 +149,11 @@ def _unscaled(data: str) -> int | None:
             raise SparkNeeded("a decimal is an object in a text")
         refuse_control(data)
         return None
-    found = a2b_base64(data)
-    value = int.from_bytes(found, "big", signed=True)
-    if abs(value) > _MOST - 2**33 and len(found) <= 16:
+    decoded = a2b_base64(data)
+    value = int.from_bytes(decoded, "big", signed=True)
+    if abs(value) > _MOST - 2**33 and len(decoded) <= 16:
         raise SparkNeeded("a decimal has more than 38 digits, or hardly less")
-    return value if 1 <= len(found) <= 16 else None
+    return value if 1 <= len(decoded) <= 16 else None
 
 
 def _digits(value: Any) -> str | None:
@@ -178,19 +178,19 @@ def _double(value: Any) -> float | None:
     text = plain_text(value)
     if _SPECIAL.fullmatch(text):
         return float(text)
-    found = _FLOAT.fullmatch(text)
-    if found is None:
+    match = _FLOAT.fullmatch(text)
+    if match is None:
         return None
-    result = float(found[1])
+    result = float(match[1])
     return result if abs(result) < float("inf") and (result != 0 or _is_zero(text)) else None
 
 
 def _double_of(value: Number) -> float:
     """Return a JSON number as a double; raises SparkNeeded if it is too great for one, or becomes 0."""
-    found = float(value)
-    if not isfinite(found) or (found == 0 and not _is_zero(value)):
+    number = float(value)
+    if not isfinite(number) or (number == 0 and not _is_zero(value)):
         raise SparkNeeded("a number is too great for a double, or too close to 0")
-    return found
+    return number
 
 
 def _is_zero(text: str) -> bool:
@@ -248,5 +248,5 @@ def _base64_url(value: Any) -> bytes | None:
 
 
 def _hex(value: Any) -> bytes | None:
-    found = _HEX.fullmatch(plain_text(value))
-    return None if found is None else bytes.fromhex(found[1])
+    match = _HEX.fullmatch(plain_text(value))
+    return None if match is None else bytes.fromhex(match[1])
