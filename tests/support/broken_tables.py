@@ -9,7 +9,6 @@ import broken_answers
 import broken_feeds
 import broken_histories
 import broken_images
-import broken_soft_deletes
 from broken_ports import AnyTable
 
 BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
@@ -18,12 +17,12 @@ BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
     "an_update_replaces_a_row": (broken_feeds.NeverUpdates,),
     "inserts_and_updates_both_upsert": (broken_feeds.UpdatesOnlyKnownKeys,),
     "a_delete_removes_a_row": (broken_feeds.NeverDeletes,),
-    "a_soft_delete_keeps_the_last_values": (broken_soft_deletes.DeletesForGood,),
+    "a_soft_delete_keeps_the_last_values": (broken_histories.DeletesForGood,),
     "a_deleted_row_keeps_its_last_values": (
-        broken_soft_deletes.DeletesForGood,
-        broken_soft_deletes.EmptiesDeletedRows,
+        broken_histories.DeletesForGood,
+        broken_histories.EmptiesDeletedRows,
     ),
-    "a_row_missing_from_a_load_is_deleted_and_keeps_its_values": (broken_soft_deletes.RemovesRowsMissingFromALoad,),
+    "a_row_missing_from_a_load_is_deleted_and_keeps_its_values": (broken_histories.RemovesRowsMissingFromALoad,),
     "the_last_change_of_a_key_wins": (broken_feeds.AppliesTheFirstOfABatch,),
     "an_object_delivered_again_changes_nothing": (broken_answers.AppliesCopies,),
     "a_late_change_overwrites_nothing_newer": (broken_answers.IgnoresTheChangeLog,),

@@ -25,9 +25,8 @@ def mutate(correct: type[T], mistake: str, **methods: Method) -> type[T]:
 
     Each function gets the correct method, the object and the arguments: `put=lambda right, board, text: right("")`.
     """
-    return type(
-        mistake, (correct,), {name: _wrap(getattr(correct, name), method) for name, method in methods.items()}
-    )
+    members = {name: _wrap(getattr(correct, name), method) for name, method in methods.items()}
+    return type(mistake, (correct,), members)
 
 
 def _wrap(right: Method, wrong: Method) -> Method:
@@ -49,6 +48,11 @@ def first(act: Method) -> Method:
         return right(*arguments)
 
     return method
+
+
+def change_result(change: Method) -> Method:
+    """Return a method that changes the result of the correct one."""
+    return lambda right, _, *arguments: change(right(*arguments))
 
 
 @dataclass(frozen=True)
