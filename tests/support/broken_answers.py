@@ -166,10 +166,6 @@ ComparesNamesWithoutSchema = mutate_table(
 AppliesRowsWithNewColumns = mutate_table(
     "drops new columns without refusing rows that have values in them", refuse=lambda _, __, ___, batch: batch
 )
-DiscardsRepairedRows = mutate_table(
-    "releases the events behind a repaired row without applying the row",
-    read_replay=lambda right, _, progress, resolved, __: right(progress, resolved, None),
-)
 LosesRepairs = mutate_table("loses the repair of a row", entries=_entries(repaired=None))
 HidesKeysThatAWaitingChangeHolds = mutate_table(
     "hides keys that are held through key changes of waiting events", entries=_entries(also_holds=())

@@ -60,11 +60,6 @@ def _without_the_last(_: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
     return [item for item in items if item is not last]
 
 
-def _known_keys(lake: BrokenLake, item: Item) -> Sequence[Item]:
-    is_new = all(item.keys != other.keys for other in lake.delivered)
-    return [] if _is(item, Operation.UPDATE) and is_new else [item]
-
-
 def _first_of_each_key(_: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
     first: dict[Key, ChangeEvent] = {}
     for event in sorted(_events(items), key=lambda event: event.position):
@@ -136,12 +131,7 @@ UsesTheJulianCalendar = mutate_table(
         date, lambda day: day + timedelta(10) if date(1500, 1, 1) < day < date(1582, 10, 15) else day
     ),
 )
-TakesTheEmptyTextForNull = mutate_table(
-    "stores the empty text as NULL, like some databases",
-    deliver_event=lambda event: _with_cells(event, {"a": event.cells.get("a") or None}),
-)
 NeverUpdates = mutate_table("inserts rows and updates none", deliver_item=_ignores(Operation.UPDATE))
-UpdatesOnlyKnownKeys = mutate_table("ignores updates of keys that never came before", deliver_item=_known_keys)
 NeverDeletes = mutate_table("ignores deletes", deliver_item=_ignores(Operation.DELETE))
 AppliesTheFirstOfABatch = mutate_table(
     "applies only the oldest change of each key in a batch", deliver=_first_of_each_key
@@ -171,7 +161,8 @@ WritesZeroForNull = mutate_table(
     "writes zero for NULL", deliver_event=_writes(lambda cell: 0 if cell is None else cell)
 )
 WritesNothingForNull = mutate_table(
-    "writes NULL for the empty text", deliver_event=_writes(lambda cell: None if cell == "" else cell)
+    "writes NULL for the empty text, like some databases",
+    deliver_event=_writes(lambda cell: None if cell == "" else cell),
 )
 CutsWideNumbers = mutate_table(
     "keeps only 32 bits of whole numbers, for any declared type",

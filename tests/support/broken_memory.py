@@ -16,13 +16,11 @@ from broken_ports import AnyTable
 from mutations import Method, first, mutate
 
 from lakeward.adapters.memory import Frame, MemoryQueue, MemoryTable, facts_of
-from lakeward.core.dimension import Ties
-from lakeward.core.events import READ_SEQUENCE, UNSET, ChangeEvent, Key, Operation, Position
+from lakeward.core.events import UNSET, ChangeEvent, Key, Operation, Position
 from lakeward.core.merge.change_log import ChangeLogContents, Reason, Reject
 from lakeward.core.merge.delivery import DeliveryResult
 from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import Row
-from lakeward.core.merge.ties import ties_with
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch, Entry, MergeResult, Notice, OperatorDecision, RollbackPreview
 from lakeward.core.progress import Progress
@@ -68,19 +66,6 @@ def of_memory(known: Callable[[MemoryTable, MergePlan], ChangeLogContents]) -> M
 # Events and plans.
 
 
-def _newest_snapshot_row(own: MemoryTable, _: MergePlan, event: ChangeEvent) -> ChangeEvent:
-    if event.position.sequence != READ_SEQUENCE:
-        return event
-    newest = max((record.greatest.sequence for record in own.memory.records), default=READ_SEQUENCE)
-    return replace(event, position=event.position._replace(sequence=newest))
-
-
-def _resolve_ties_of_batch(right: Method, _: MemoryTable, plan: MergePlan, frame: Frame) -> MergeResult:
-    has_ties = bool(ties_with([item for item in frame if isinstance(item, ChangeEvent)], (), {}))
-    ties = plan.dimension.ties if has_ties else Ties.ARRIVAL
-    return right(replace(plan, dimension=replace(plan.dimension, ties=ties)), frame)
-
-
 def _without_unsent_cells(_: MemoryTable, plan: MergePlan, event: ChangeEvent) -> ChangeEvent:
     cells = {name: None if cell is UNSET else cell for name, cell in event.cells.items()}
     return replace(event, cells=cells) if plan.releases else event
@@ -106,11 +91,6 @@ def _with_joined_key(own: MemoryTable, _: MergePlan, event: ChangeEvent) -> Chan
     return replace(event, key=next((key for key in own.rows if ",".join(map(str, key)) == text), event.key))
 
 
-LetsSnapshotRowsReplace = _mutate(
-    "gives snapshot rows without a position the sequence of the last change, so that they are newer by arrival",
-    resolve=of_events(_newest_snapshot_row),
-)
-FindsTiesOfOneBatchOnly = _mutate("finds only ties within a batch", resolve=_resolve_ties_of_batch)
 NullsUnsentCellsOfRepairedRows = _mutate(
     "writes NULL for unsent cells of a repaired row", resolve=of_events(_without_unsent_cells)
 )
@@ -197,10 +177,6 @@ KeepsProgressApart = _mutate(
 )
 CommitsOnAnyTableState = _mutate(
     "does not check that the table state is the one of the prepared batch", commit=first(_use_batch_before)
-)
-ForgetsWhichObjectsItCommitted = _mutate(
-    "trusts the last written change log",
-    commit=lambda right, _, plan, resolved, progress: right(plan, resolved, replace(progress, digest=None)),
 )
 
 # Rows and versions.
@@ -398,13 +374,10 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable] | type[AnyTable]]] = {
     "a_row_missing_from_a_load_is_deleted_and_keeps_its_values": (DeletesForGood, KeepsRowsMissingFromALoad),
     "an_object_delivered_again_changes_nothing": (ForgetsDeletesTooEarly,),
     "a_late_change_overwrites_nothing_newer": (TreatsEveryEventAsNewer, ForgetsDeletesAboveTheMark),
-    "a_snapshot_row_without_a_position_replaces_no_change": (TreatsEveryEventAsNewer, LetsSnapshotRowsReplace),
+    "a_snapshot_row_without_a_position_replaces_no_change": (TreatsEveryEventAsNewer,),
     "a_truncate_removes_every_older_row": (TruncatesOnlyRowsOfTheBatch,),
     "a_full_load_replaces_all_rows": (KeepsRowsMissingFromALoad,),
-    "a_change_that_ties_with_a_stored_one_is_held_or_stops_the_table": (
-        broken_answers.LetsArrivalOrderWhatTies,
-        FindsTiesOfOneBatchOnly,
-    ),
+    "a_change_that_ties_with_a_stored_one_is_held_or_stops_the_table": (broken_answers.LetsArrivalOrderWhatTies,),
     "ties_are_held_until_an_operator_decides": (broken_answers.LetsArrivalOrderWhatTies,),
     "ties_of_partial_rows_and_key_changes_are_held": (
         broken_answers.LetsArrivalOrderWhatTies,
@@ -424,16 +397,13 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable] | type[AnyTable]]] = {
     "a_batch_is_applied_once_after_a_crash_at_any_step": (KeepsProgressApart,),
     "tables_of_one_lake_are_independent": (MixesQuarantines,),
     "maintenance_changes_no_row_and_hides_no_progress": (MaintainsInADryRun,),
-    "only_one_of_two_processes_commits_a_batch": (CommitsOnAnyTableState,),
     "a_batch_of_another_process_is_not_applied_again": (CommitsOnAnyTableState,),
-    "no_object_is_forgotten_when_two_processes_write_at_once": (ForgetsWhichObjectsItCommitted,),
     "any_sequence_of_moves_matches_the_reference_adapter": (
         TreatsEveryEventAsNewer,
         broken_feeds.NullsUnsentCells,
         broken_feeds.HoldsNothing,
         broken_answers.ForgetsItsProgressBehindAnothersCommit,
     ),
-    "inserts_and_updates_both_upsert": (broken_feeds.NeverUpdates,),
     "partial_rows_and_key_changes_give_the_rows_of_the_source": (broken_feeds.NullsUnsentCells,),
     "waiting_events_are_applied_in_order": (broken_feeds.LeavesThePositionOfANoOp,),
     "any_delivery_gives_the_rows_of_the_source": (DropsRowsThatMove, ForgetsDeletesTooEarly),
