@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from broken_memory import KeepsTheNewestVersionAlone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,12 +100,6 @@ def test_any_order_and_any_crash_give_the_same_history(
     check(random, lateness, history)
 
 
-class KeepsTheNewestVersion(MemoryTable):
-    def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
-        rows = MemoryTable.rows_after(self, settled)
-        return {key: replace(row, versions=row.versions[-1:]) for key, row in rows.items()}
-
-
 class WritesVersionsTwice(MemoryTable):
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         rows = MemoryTable.rows_after(self, settled)
@@ -185,7 +180,7 @@ class CommitsVersionsBeforeTheMemory(MemoryTable):
 
 
 BROKEN = (
-    KeepsTheNewestVersion,
+    KeepsTheNewestVersionAlone,
     WritesVersionsTwice,
     EndsVersionsAnInstantEarly,
     LeavesEndedVersionsCurrent,
