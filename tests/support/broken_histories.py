@@ -58,10 +58,9 @@ def _track_all(plan: MergePlan) -> MergePlan:
 
 
 def _fold_with_new_times(fold: Method, plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
-    if before.recorded_batch is None:
+    if before.remembered is None:
         return fold(plan, events, before)
-    remembered = before.recorded_batch.drop(names.INSTANT)
-    remembered = dated(remembered, plan.dimension, 1, plan.begun_at)
+    remembered = dated(before.remembered.drop(names.INSTANT), plan.dimension, 1, plan.begun_at)
     return fold(plan, events, replace(before, remembered=remembered))
 
 
