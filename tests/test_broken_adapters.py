@@ -12,7 +12,6 @@ from itertools import repeat
 from random import Random
 from typing import Any, TypeAlias
 
-import broken_beliefs
 import broken_corpus
 import broken_delta
 import broken_feeds
@@ -20,7 +19,7 @@ import broken_hudi
 import broken_iceberg
 import broken_images
 import broken_memory
-import broken_numbers
+import broken_memory_versions
 import broken_tables
 import broken_upkeep
 import contested
@@ -55,9 +54,8 @@ Mistake: TypeAlias = type[MemoryTable] | type[AnyTable]
 BY_LAW: Mapping[str, Sequence[Mistake]] = {
     **broken_memory.BY_LAW,
     **broken_corpus.BY_LAW,
-    **broken_beliefs.BY_LAW,
     **broken_images.BY_LAW,
-    **broken_numbers.BY_LAW,
+    **broken_memory_versions.BY_LAW,
 }
 
 

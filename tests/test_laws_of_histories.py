@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from broken_memory import KeepsTheNewestVersionAlone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tries import first_failure
@@ -100,12 +101,6 @@ def test_any_order_and_any_crash_give_the_same_history(
     check(random, lateness, history)
 
 
-class KeepsTheNewestVersion(MemoryTable):
-    def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
-        rows = MemoryTable.rows_after(self, settled)
-        return {key: replace(row, versions=row.versions[-1:]) for key, row in rows.items()}
-
-
 class WritesVersionsTwice(MemoryTable):
     def rows_after(self, settled: DeliveryResult) -> dict[Key, Row]:
         rows = MemoryTable.rows_after(self, settled)
@@ -186,7 +181,7 @@ class CommitsVersionsBeforeTheMemory(MemoryTable):
 
 
 BROKEN = {
-    KeepsTheNewestVersion: 0,
+    KeepsTheNewestVersionAlone: 0,
     WritesVersionsTwice: 10,
     EndsVersionsAnInstantEarly: 0,
     LeavesEndedVersionsCurrent: 0,

@@ -1,4 +1,4 @@
-"""Tables of any format with a wrong plan or wrong answers: each class makes one mistake."""
+"""Tables of any format with a wrong plan or wrong answers. A mistake of several statements is a class."""
 
 from __future__ import annotations
 
@@ -6,108 +6,73 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from broken_ports import AnyTable
+from broken_ports import AnyTable, mutate_table
+from mutations import Method, change_result, skip
 
-from lakeward.core.dimension import Dimension, TableName, Ties
+from lakeward.core.dimension import TableName, Ties
 from lakeward.core.errors import CommitConflict
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import (
-    Batch,
-    ChangeLogState,
-    Commit,
-    Entry,
-    MaintenancePolicy,
-    MaintenanceReport,
-    MergeResult,
-    OperatorDecision,
-    RollbackPreview,
-    TableState,
-)
+from lakeward.core.ports import ChangeLogState, Commit, Entry, MaintenancePolicy, MaintenanceReport, MergeResult
 from lakeward.core.progress import Progress
 from lakeward.plugins.testing.scripts import NAME
 
 # The plan of a batch.
 
+IgnoresTheChangeLog = mutate_table(
+    "ignores remembered deletes, truncates and partial rows",
+    by_spark=True,
+    change_plan=lambda plan: replace(plan, recalls=False, folds=False, folds_remembered=False),
+)
+AppliesCopies = mutate_table(
+    "resolves the events of a repeated object again, by the rows alone",
+    by_spark=True,
+    change_plan=lambda plan: replace(plan, copies=frozenset(), recalls=False),
+)
+LetsArrivalOrderWhatTies = mutate_table(
+    "applies the later of tied events, for any policy",
+    change_plan=lambda plan: replace(plan, dimension=replace(plan.dimension, ties=Ties.ARRIVAL)),
+)
+AppliesLateEvents = mutate_table(
+    "applies events at or below the low watermark", change_plan=lambda plan: replace(plan, low_watermark=None)
+)
+BelievesTimesInTheFuture = mutate_table(
+    "raises the low watermark of the change log by a time in the far future",
+    change_plan=lambda plan: replace(
+        plan, facts=replace(plan.facts, time=(plan.facts.ahead or [plan.facts.time])[0])
+    ),
+)
+KeepsRowsMissingFromALoad = mutate_table(
+    "replaces, at a reload, only the rows that the load has",
+    change_plan=lambda plan: replace(plan, replaces=False),
+)
+NullsMissingColumns = mutate_table(
+    "writes NULL into a column that the files of an update lack",
+    change_plan=lambda plan: replace(
+        plan, evolution=replace(plan.evolution, differences=()), folds=False, folds_remembered=False
+    ),
+)
 
-class IgnoresTheChangeLog(AnyTable):
-    """Ignores remembered deletes, truncates and partial rows."""
+# The table state, and commits.
 
-    by_spark = True
-
-    def change_plan(self, plan: MergePlan) -> MergePlan:
-        return replace(plan, recalls=False, folds=False, folds_remembered=False)
-
-
-class AppliesCopies(AnyTable):
-    """Resolves the events of a repeated object again, by the rows alone."""
-
-    by_spark = True
-
-    def change_plan(self, plan: MergePlan) -> MergePlan:
-        return replace(plan, copies=frozenset(), recalls=False)
-
-
-class LetsArrivalOrderWhatTies(AnyTable):
-    """Applies the later of tied events, for any policy."""
-
-    def change_plan(self, plan: MergePlan) -> MergePlan:
-        return replace(plan, dimension=replace(plan.dimension, ties=Ties.ARRIVAL))
-
-
-class AppliesLateEvents(AnyTable):
-    """Applies events at or below the low watermark."""
-
-    def change_plan(self, plan: MergePlan) -> MergePlan:
-        return replace(plan, low_watermark=None)
-
-
-class BelievesTimesInTheFuture(AnyTable):
-    """Raises the low watermark of the change log by a time in the far future."""
-
-    def change_plan(self, plan: MergePlan) -> MergePlan:
-        ahead = plan.facts.ahead
-        return plan if ahead is None else replace(plan, facts=replace(plan.facts, time=ahead[0]))
-
-
-class KeepsRowsMissingFromALoad(AnyTable):
-    """Replaces, at a reload, only the rows that the load has."""
-
-    def change_plan(self, plan: MergePlan) -> MergePlan:
-        return replace(plan, replaces=False)
-
-
-class NullsMissingColumns(AnyTable):
-    """Writes NULL into a column that the files of an update lack."""
-
-    def change_plan(self, plan: MergePlan) -> MergePlan:
-        return replace(plan, evolution=replace(plan.evolution, differences=()), folds=False, folds_remembered=False)
+ShowsColumnsBeforeItsFirstCommit = mutate_table(
+    "reports columns of a table that was never written",
+    state=lambda right, own: replace(right(), schema=right().schema or own.dimension.schema),
+)
+ForgetsItsProgressBehindAnothersCommit = mutate_table(
+    "reads its progress only from the last commit, also if it is of another writer",
+    state=lambda right, own: replace(right(), progress=Progress()) if own.lake.is_behind else right(),
+)
+ReportsNoRegressions = mutate_table(
+    "reports no log regressions", resolve=change_result(lambda result: replace(result, log_regressions={}))
+)
 
 
-# The answers of a table.
+class ForgetsItsProgressInMaintenance(ForgetsItsProgressBehindAnothersCommit):
+    """Expires the commit with the progress."""
 
-
-class ShowsColumnsBeforeItsFirstCommit(AnyTable):
-    """Reports columns of a table that was never written."""
-
-    def state(self) -> TableState:
-        own_state = AnyTable.state(self)
-        return replace(own_state, schema=own_state.schema or self.dimension.schema)
-
-
-class ForgetsItsProgressBehindAnothersCommit(AnyTable):
-    """Reads its progress only from the last commit, also if it is of another writer."""
-
-    def state(self) -> TableState:
-        found = AnyTable.state(self)
-        return replace(found, progress=Progress()) if self.lake.is_behind else found
-
-
-class BelievesEntriesOfACrash(AnyTable):
-    """Takes objects of an uncommitted batch in the change log for committed."""
-
-    def read_state(self, progress: Progress) -> ChangeLogState:
-        newest = max(progress.batch, self.lake.recorded_batch)
-        return AnyTable.read_state(self, replace(progress, batch=newest))
+    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
+        self.lake.is_behind = not is_dry
+        return AnyTable.maintain(self, policy, is_dry=is_dry)
 
 
 class ReportsAFailedCommitAsSuccessful(AnyTable):
@@ -118,13 +83,6 @@ class ReportsAFailedCommitAsSuccessful(AnyTable):
             return AnyTable.commit(self, plan, resolved, progress)
         except CommitConflict:
             return Commit(str(plan.batch), resolved.written, resolved.removed)
-
-
-class ReportsNoRegressions(AnyTable):
-    """Reports no log regressions."""
-
-    def resolve(self, plan: MergePlan, frame: Any) -> MergeResult:
-        return replace(AnyTable.resolve(self, plan, frame), log_regressions={})
 
 
 class AppliesABatchAfterAnyConflict(AnyTable):
@@ -144,6 +102,24 @@ class AppliesABatchAfterAnyConflict(AnyTable):
             again = self.resolve(later, self.frame)
             self.record_batch(later, again)
             return AnyTable.commit(self, later, again, replace(progress, batch=later.batch))
+
+
+# The change log.
+
+BelievesEntriesOfACrash = mutate_table(
+    "takes objects of an uncommitted batch in the change log for committed",
+    read_state=lambda right, own, progress: right(
+        replace(progress, batch=max(progress.batch, own.lake.recorded_batch))
+    ),
+)
+KeepsOnlyTheLastDecision = mutate_table(
+    "keeps only the last operator decision",
+    read_state=change_result(lambda found: replace(found, decisions=found.decisions[-1:])),
+)
+LosesDecisionsBeforeTheFirstCommit = mutate_table(
+    "loses operator decisions before the first commit",
+    record_decision=lambda right, own, *of: own.state().schema and right(*of),
+)
 
 
 class BelievesTheLastChangeLog(AnyTable):
@@ -166,99 +142,40 @@ class BelievesTheLastChangeLog(AnyTable):
         return AnyTable.commit(self, plan, resolved, replace(progress, digest=None))
 
 
-class KeepsOnlyTheLastDecision(AnyTable):
-    """Keeps only the last operator decision."""
-
-    def read_state(self, progress: Progress) -> ChangeLogState:
-        found = AnyTable.read_state(self, progress)
-        return replace(found, decisions=found.decisions[-1:])
+# The name of the table, its quarantine, versions and maintenance.
 
 
-class ComparesPrefixesOfNames(AnyTable):
-    """Confuses a table with another whose name is a prefix of its own."""
-
-    @staticmethod
-    def named(dimension: Dimension) -> Dimension:
-        name = TableName(dimension.name.schema, dimension.name.table[: len(NAME.table)])
-        return replace(dimension, name=name)
+def _entries(**fields: Any) -> Method:
+    """Return an `entries` with other fields."""
+    return change_result(lambda entries: [replace(entry, **fields) for entry in entries])
 
 
-class ComparesNamesWithoutSchema(AnyTable):
-    """Confuses tables of the same name in different schemas."""
-
-    @staticmethod
-    def named(dimension: Dimension) -> Dimension:
-        return replace(dimension, name=TableName(NAME.schema, dimension.name.table))
+def _entries_of_all_epochs(right: Method, _: AnyTable, progress: Progress) -> Sequence[Entry]:
+    older = [replace(progress, epoch=epoch) for epoch in range(1, progress.epoch + 1)]
+    return [entry for then in older for entry in right(then)]
 
 
-class LosesDecisionsBeforeTheFirstCommit(AnyTable):
-    """Loses operator decisions before the first commit."""
-
-    def record_decision(self, progress: Progress, decision: OperatorDecision) -> None:
-        if self.state().schema is not None:
-            AnyTable.record_decision(self, progress, decision)
-
-
-class AppliesRowsWithNewColumns(AnyTable):
-    """Drops new columns without refusing rows that have values in them."""
-
-    def refuse(self, plan: MergePlan, batch: Batch[Any]) -> Batch[Any]:
-        return batch
-
-
-class DiscardsRepairedRows(AnyTable):
-    """Releases the events behind a repaired row without applying the row."""
-
-    def read_replay(self, progress: Progress, resolved: Sequence[Entry], repaired: Any) -> Batch[Any]:
-        return AnyTable.read_replay(self, progress, resolved, None)
-
-
-class LosesRepairs(AnyTable):
-    """Loses the repair of a row."""
-
-    def entries(self, progress: Progress) -> Sequence[Entry]:
-        return [replace(entry, repaired=None) for entry in AnyTable.entries(self, progress)]
-
-
-class HidesKeysThatAWaitingChangeHolds(AnyTable):
-    """Hides keys that are held through key changes of waiting events."""
-
-    def entries(self, progress: Progress) -> Sequence[Entry]:
-        return [replace(entry, also_holds=()) for entry in AnyTable.entries(self, progress)]
-
-
-class HidesIncompleteRows(AnyTable):
-    """Hides events that wait for their row."""
-
-    def incomplete(self, progress: Progress) -> Sequence[Entry]:
-        return ()
-
-
-class HoldsKeysOfTheEpochBefore(AnyTable):
-    """Shows the quarantine of older epochs after a reload."""
-
-    def entries(self, progress: Progress) -> Sequence[Entry]:
-        older = [replace(progress, epoch=epoch) for epoch in range(1, progress.epoch + 1)]
-        return [entry for then in older for entry in AnyTable.entries(self, then)]
-
-
-class RollsNothingBack(AnyTable):
-    """Reports a rollback without making one."""
-
-    def roll_back(self, preview: RollbackPreview) -> None:
-        """Do nothing."""
-
-
-class ReportsMaintenanceThatItDidNotDo(AnyTable):
-    """Reports files that it did not compact or remove."""
-
-    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
-        return AnyTable.maintain(self, policy, is_dry=True)
-
-
-class ForgetsItsProgressInMaintenance(ForgetsItsProgressBehindAnothersCommit):
-    """Expires the commit with the progress."""
-
-    def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
-        self.lake.is_behind = not is_dry
-        return AnyTable.maintain(self, policy, is_dry=is_dry)
+ComparesPrefixesOfNames = mutate_table(
+    "confuses a table with another whose name is a prefix of its own",
+    named=lambda own: replace(own, name=TableName(own.name.schema, own.name.table[: len(NAME.table)])),
+)
+ComparesNamesWithoutSchema = mutate_table(
+    "confuses tables of the same name in different schemas",
+    named=lambda own: replace(own, name=TableName(NAME.schema, own.name.table)),
+)
+AppliesRowsWithNewColumns = mutate_table(
+    "drops new columns without refusing rows that have values in them", refuse=lambda _, __, ___, batch: batch
+)
+LosesRepairs = mutate_table("loses the repair of a row", entries=_entries(repaired=None))
+HidesKeysThatAWaitingChangeHolds = mutate_table(
+    "hides keys that are held through key changes of waiting events", entries=_entries(also_holds=())
+)
+HidesIncompleteRows = mutate_table("hides events that wait for their row", incomplete=lambda *_: ())
+HoldsKeysOfTheEpochBefore = mutate_table(
+    "shows the quarantine of older epochs after a reload", entries=_entries_of_all_epochs
+)
+RollsNothingBack = mutate_table("reports a rollback without making one", roll_back=skip)
+ReportsMaintenanceThatItDidNotDo = mutate_table(
+    "reports files that it did not compact or remove",
+    maintain=lambda right, _, policy, is_dry: right(policy, is_dry=True),
+)

@@ -76,6 +76,5 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable]]] = {
     "corpus_partition_move": (LeavesADuplicateInTheOldPartition,),
     "corpus_reload": (broken_memory.KeepsRowsMissingFromALoad, broken_memory.IdentifiesObjectsByNumberAlone),
     "corpus_truncate": (broken_memory.TruncatesOnlyRowsOfTheBatch,),
-    "corpus_witness": (broken_memory.TreatsEveryEventAsNewer,),
 }
 """Mistakes by the case that must show them."""

@@ -1,7 +1,7 @@
 """Broken tables of any format: with wrong events, wrong plans, or wrong answers.
 
-An `AnyTable` delegates to the ports of a table of a format. Each subclass makes
-one mistake, which works on Iceberg, Delta and Hudi alike. Events lost by a mistake are counted as
+An `AnyTable` delegates to the ports of a table of a format. Each subclass makes one mistake, which works on
+Iceberg, Delta and Hudi alike; `mutate_table` makes it of functions. Events lost by a mistake are counted as
 superseded, because the law must find the mistake in the table and not in the counts.
 """
 
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import pytest
+from mutations import Method, mutate
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent
@@ -82,20 +83,6 @@ def bench_of(
     return Bench(lake=broken, examples=1, histories=histories, foreign=None if foreign is None else commit)
 
 
-def patched(owner: object, name: str, value: object) -> Any:
-    """Return a `spoil` that replaces an attribute of code that the formats share."""
-
-    def spoil(_cls: type[AnyTable], patch: pytest.MonkeyPatch) -> None:
-        patch.setattr(owner, name, value)
-
-    return classmethod(spoil)
-
-
-def wrapped(owner: object, name: str, wrap: Callable[[Any], object]) -> Any:
-    """Return a `spoil` that replaces such an attribute by what it becomes."""
-    return patched(owner, name, wrap(getattr(owner, name)))
-
-
 class AnyTable:
     """A correct table with all its ports in one object.
 
@@ -109,8 +96,8 @@ class AnyTable:
         self.lake = lake
         self.dimension = dimension
 
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
+    @staticmethod
+    def spoil(patch: pytest.MonkeyPatch) -> None:
         """Change code that the formats share, for mistakes in it."""
 
     @staticmethod
@@ -133,7 +120,8 @@ class AnyTable:
         """Return the event that it gets for an event."""
         return event
 
-    def change_plan(self, plan: MergePlan) -> MergePlan:
+    @staticmethod
+    def change_plan(plan: MergePlan) -> MergePlan:
         """Return the plan that is executed."""
         return plan
 
@@ -209,3 +197,26 @@ class AnyTable:
     def maintain(self, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
         assert self.opened.maintenance is not None
         return self.opened.maintenance.maintain(policy, is_dry=is_dry)
+
+
+HOOKS: Final = frozenset({"named", "deliver", "deliver_item", "deliver_event", "change_plan", "spoil"})
+
+
+def mutate_table(mistake: str, *, by_spark: bool = False, **functions: Callable[..., Any]) -> type[AnyTable]:
+    """Return a table with one mistake: other hooks, which get their arguments alone, or methods as in `mutate`."""
+    kind = mutate(AnyTable, mistake, **{name: own for name, own in functions.items() if name not in HOOKS})
+    for name in HOOKS & functions.keys():
+        setattr(kind, name, staticmethod(functions[name]))
+    kind.by_spark = by_spark
+    return kind
+
+
+def patched(owner: object, name: str, value: object) -> Callable[[pytest.MonkeyPatch], None]:
+    """Return a `spoil` that replaces an attribute of code that the formats share."""
+    return lambda patch: patch.setattr(owner, name, value)
+
+
+def wrapped(owner: object, name: str, wrong: Method) -> Callable[[pytest.MonkeyPatch], None]:
+    """Return a `spoil` that replaces such a function. `wrong` gets the correct one and the arguments."""
+    right = getattr(owner, name)
+    return patched(owner, name, lambda *arguments, **named: wrong(right, *arguments, **named))

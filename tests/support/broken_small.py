@@ -2,56 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pytest
-from broken_ports import AnyTable, patched, wrapped
+from broken_ports import AnyTable, mutate_table, patched, wrapped
 from broken_tables import Draw
+from mutations import Method, skip
 from pyroaring import BitMap64
 
 from lakeward.adapters.formats.iceberg.writes import local_files
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.formats.shared.small_batches import (
     change_log_entries,
     changed_rows,
     settled_batch,
     stored_rows,
 )
-from lakeward.adapters.formats.shared.small_batches.batch import SmallBatch, read_batch
+from lakeward.adapters.formats.shared.small_batches.batch import SmallBatch
 from lakeward.adapters.formats.shared.small_batches.change_log_entries import Entries
-from lakeward.adapters.formats.shared.small_batches.change_log_reader import _Entries, read_change_log
+from lakeward.adapters.formats.shared.small_batches.change_log_reader import _Entries
 from lakeward.adapters.formats.shared.small_batches.settled_batch import SettledBatch
 from lakeward.adapters.formats.shared.small_batches.stored_rows import StoredRows
 from lakeward.adapters.formats.shared.small_batches.version_rows import VersionWriter
-from lakeward.core.dimension import Dimension
-from lakeward.core.events import Cell, ChangeEvent, Key, Operation
+from lakeward.core.events import Cell, ChangeEvent, Operation
 from lakeward.core.history.surrogate_numbers import Numbers, assign_numbers
-from lakeward.core.history.versions import Versions
-from lakeward.core.merge.append import append
-from lakeward.core.merge.change_log import BaseRow, Change, ChangeLogContents
-from lakeward.core.merge.delivery import Delivery, DeliveryResult
-from lakeward.core.plan import MergePlan
-
-
-def _reads(wrongly: Any) -> Any:
-    """Return a `spoil` that changes a batch after it is read."""
-    return patched(settled_batch, "read_batch", lambda rows, plan: wrongly(read_batch(rows, plan), rows))
+from lakeward.core.merge.change_log import Change
+from lakeward.core.merge.delivery import Delivery
 
 
 def _remembers(is_known: Callable[[Change], bool]) -> Any:
     """Return a `spoil` that reads only these changes from the change log."""
-    return wrapped(_Entries, "changes", lambda changes: lambda self, keys: filter(is_known, changes(self, keys)))
+    return wrapped(_Entries, "changes", lambda changes, self, keys: filter(is_known, changes(self, keys)))
 
 
-class ReadsABatchWithoutItsLastEvent(AnyTable):
-    """Drops the last event."""
-
-    spoil = _reads(lambda batch, _rows: replace(batch, events=batch.events[:-1]))
-
-
-def _with_rejects(batch: SmallBatch, rows: Any) -> SmallBatch:
+def _read_rejects_as_events(read_batch: Method, rows: Any, *plan: Any) -> SmallBatch:
+    batch = read_batch(rows, *plan)
     columns = {name: rows[name].to_pylist() for name in rows.column_names if not name.startswith("_")}
     events = [
         ChangeEvent(
@@ -68,184 +53,140 @@ def _with_rejects(batch: SmallBatch, rows: Any) -> SmallBatch:
     return replace(batch, events=[*batch.events, *events], rejects=others)
 
 
-class TakesARejectForAnEvent(AnyTable):
-    """Applies the readable cells of a rejected row."""
+def _read_batch_without_last(read_batch: Method, *of: Any) -> SmallBatch:
+    batch = read_batch(*of)
+    return replace(batch, events=batch.events[:-1])
 
-    spoil = _reads(_with_rejects)
 
+def _read_change_log_without_changes(read_change_log: Method, *of: Any) -> Any:
+    memory, keys = read_change_log(*of)
+    return replace(memory, records=[], changes={}), keys
 
-class ForgetsRememberedDeletes(AnyTable):
-    """Ignores remembered deletes."""
 
-    spoil = _remembers(lambda change: change.event.operation is not Operation.DELETE)
+def _discard_repaired(delivery: Delivery) -> Delivery:
+    return replace(delivery, resolutions=[replace(one, repaired=None) for one in delivery.resolutions])
 
 
-class ForgetsTruncates(AnyTable):
-    """Ignores remembered truncates."""
+def _find_last_places(by_key: Method, *of: Any, **how: Any) -> StoredRows:
+    stored = by_key(*of, **how)
+    return replace(stored, indices={key: own[-1:] for key, own in stored.indices.items()})
 
-    spoil = _remembers(lambda change: change.event.operation is not Operation.TRUNCATE)
 
+def _number_anew(_: Method, columns: Any, __: Any, before: Any, after: Any, highest: int) -> Numbers:
+    return assign_numbers(columns, {}, dict.fromkeys(before, ()), after, highest)
 
-class ForgetsWaitingEvents(AnyTable):
-    """Ignores waiting events."""
 
-    spoil = _remembers(lambda change: not change.waiting)
+def _write_current_knowledge(known_rows: Method, self: VersionWriter, *of: Any) -> Iterator[dict[str, Cell]]:
+    name = self.history.validity_columns.known_to
+    return (row for row in known_rows(self, *of) if row[name] is None)
 
 
-class ForgetsBases(AnyTable):
-    """Ignores base rows."""
-
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        bases = _Entries.bases
-
-        def wrongly(self: _Entries, keys: Collection[Key], changes: Iterable[Change]) -> dict[Key, BaseRow]:
-            return {key: replace(base, row=None) for key, base in bases(self, keys, changes).items()}
-
-        patch.setattr(_Entries, "bases", wrongly)
-
-
-class JoinsNoKeys(AnyTable):
-    """Does not read keys that are linked to those of a batch by key changes."""
-
-    spoil = patched(_Entries, "linked", lambda _self, touched: frozenset(touched))
-
-
-class AppliesCopies(AnyTable):
-    """Ignores applied objects and remembered deletes."""
-
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        def wrongly(
-            side_tables: SideTables, plan: MergePlan, touched: Collection[Key]
-        ) -> tuple[ChangeLogContents, frozenset[Key]]:
-            memory, keys = read_change_log(side_tables, plan, touched)
-            return replace(memory, records=[], changes={}), keys
-
-        patch.setattr(settled_batch, "read_change_log", wrongly)
-
-
-class AppendsRepeatedObjects(AnyTable):
-    """Adds rows of repeated objects to a table without a key."""
-
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        def wrongly(
-            dimension: Dimension, rows: Any, memory: ChangeLogContents, delivery: Delivery
-        ) -> DeliveryResult:
-            return append(dimension, rows, replace(memory, records=[]), delivery)
-
-        patch.setattr(settled_batch, "append", wrongly)
-
-
-class LosesRepairedRowsWithoutAKey(AnyTable):
-    """Discards repaired rows of a table without a key."""
-
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        def wrongly(
-            dimension: Dimension, rows: Any, memory: ChangeLogContents, delivery: Delivery
-        ) -> DeliveryResult:
-            given_up = [replace(resolution, repaired=None) for resolution in delivery.resolutions]
-            return append(dimension, rows, memory, replace(delivery, resolutions=given_up))
-
-        patch.setattr(settled_batch, "append", wrongly)
-
-
-class FindsNoStoredRow(AnyTable):
-    """Finds no stored rows."""
-
-    spoil = patched(settled_batch, "find_rows", lambda *_, **__: StoredRows())
-
-
-class FindsDeletedRows(AnyTable):
-    """Reads data files without their deletes."""
-
-    spoil = patched(local_files, "_deleted", lambda *_: BitMap64())
-
-
-class ReadsTheFirstFileAlone(AnyTable):
-    """Reads only one data file of a table."""
-
-    spoil = wrapped(local_files, "_stored", lambda stored: lambda *args: (stored(*args) or [])[:1])
-
-
-class LosesTheSecondPlaceOfAKey(AnyTable):
-    """Removes only one of the stored rows of a key."""
-
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        by_key = stored_rows._by_key
-
-        def wrongly(found: Any, plan: MergePlan, *, with_cells: bool) -> StoredRows:
-            stored = by_key(found, plan, with_cells=with_cells)
-            return replace(stored, indices={key: own[-1:] for key, own in stored.indices.items()})
-
-        patch.setattr(stored_rows, "_by_key", wrongly)
-
-
-class RemembersUnsentCellsAsNull(AnyTable):
-    """Remembers unsent cells as NULL."""
-
-    spoil = patched(change_log_entries, "unset_paths", lambda _column, _value: [])
-
-
-class RemembersNoWaitingEvents(AnyTable):
-    """Writes no entries for waiting events."""
-
-    spoil = patched(Entries, "add_waiting", lambda _self, _events: None)
-
-
-class LeavesRowsBelowATruncate(AnyTable):
-    """Truncates only rows with other events in the batch."""
-
-    spoil = patched(SettledBatch, "truncates_others", False)
-
-
-class NumbersVersionsAnew(AnyTable):
-    """Gives new numbers to all versions of the keys of a batch."""
-
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        def anew(columns: Any, _had: Any, before: Any, after: Any, highest: int) -> Numbers:
-            return assign_numbers(columns, {}, dict.fromkeys(before, ()), after, highest)
-
-        patch.setattr(changed_rows, "assign_numbers", anew)
-
-
-class DropsSupersededVersions(AnyTable):
-    """Removes superseded knowledge, like a history without it."""
-
-    @classmethod
-    def spoil(cls, patch: pytest.MonkeyPatch) -> None:
-        believed = VersionWriter._known_rows
-
-        def now(
-            self: VersionWriter, key: Key, versions: Versions, stored: Sequence[Mapping[str, Any]]
-        ) -> Iterator[dict[str, Cell]]:
-            name = self.history.validity_columns.known_to
-            return (row for row in believed(self, key, versions, stored) if row[name] is None)
-
-        patch.setattr(VersionWriter, "_known_rows", now)
-
-
-_IN_PART = "partial_rows_and_key_changes_give_the_rows_of_the_source"
-_WAITS = "a_row_that_cannot_be_applied_holds_its_key"
+ForgetsBases = mutate_table(
+    "ignores base rows",
+    spoil=wrapped(
+        _Entries,
+        "bases",
+        lambda bases, *of: {key: replace(base, row=None) for key, base in bases(*of).items()},
+    ),
+)
+JoinsNoKeys = mutate_table(
+    "does not read keys that are linked to those of a batch by key changes",
+    spoil=patched(_Entries, "linked", lambda _self, touched: frozenset(touched)),
+)
+NumbersVersionsAnew = mutate_table(
+    "gives new numbers to all versions of the keys of a batch",
+    spoil=wrapped(changed_rows, "assign_numbers", _number_anew),
+)
 
 BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
-    "an_update_replaces_a_row": (FindsNoStoredRow,),
-    "any_delivery_gives_the_rows_of_the_source": (FindsDeletedRows, ReadsTheFirstFileAlone),
-    "the_last_change_of_a_key_wins": (ReadsABatchWithoutItsLastEvent,),
-    "an_object_delivered_again_changes_nothing": (AppliesCopies, AppendsRepeatedObjects),
-    "a_table_without_a_key_has_each_event_once": (LosesRepairedRowsWithoutAKey,),
-    "a_late_change_overwrites_nothing_newer": (ForgetsRememberedDeletes,),
-    "a_truncate_removes_every_older_row": (LeavesRowsBelowATruncate,),
-    _WAITS: (TakesARejectForAnEvent, ForgetsWaitingEvents, RemembersNoWaitingEvents),
-    _IN_PART: (RemembersUnsentCellsAsNull, JoinsNoKeys),
-    "any_order_and_any_crash_give_the_same_history": (LosesTheSecondPlaceOfAKey, ForgetsBases),
-    "corpus_truncate": (ForgetsTruncates,),
+    "an_update_replaces_a_row": (
+        mutate_table(
+            "finds no stored rows", spoil=patched(settled_batch, "find_rows", lambda *_, **__: StoredRows())
+        ),
+    ),
+    "any_delivery_gives_the_rows_of_the_source": (
+        mutate_table(
+            "reads data files without their deletes", spoil=patched(local_files, "_deleted", lambda *_: BitMap64())
+        ),
+        mutate_table(
+            "reads only one data file of a table",
+            spoil=wrapped(local_files, "_stored", lambda stored, *of: (stored(*of) or [])[:1]),
+        ),
+    ),
+    "the_last_change_of_a_key_wins": (
+        mutate_table("drops the last event", spoil=wrapped(settled_batch, "read_batch", _read_batch_without_last)),
+    ),
+    "an_object_delivered_again_changes_nothing": (
+        mutate_table(
+            "ignores applied objects and remembered deletes",
+            spoil=wrapped(settled_batch, "read_change_log", _read_change_log_without_changes),
+        ),
+        mutate_table(
+            "adds rows of repeated objects to a table without a key",
+            spoil=wrapped(
+                settled_batch,
+                "append",
+                lambda append, table, rows, memory, delivery: append(
+                    table, rows, replace(memory, records=[]), delivery
+                ),
+            ),
+        ),
+    ),
+    "a_table_without_a_key_has_each_event_once": (
+        mutate_table(
+            "discards repaired rows of a table without a key",
+            spoil=wrapped(settled_batch, "append", lambda append, *of: append(*of[:-1], _discard_repaired(of[-1]))),
+        ),
+    ),
+    "a_late_change_overwrites_nothing_newer": (
+        mutate_table(
+            "ignores remembered deletes",
+            spoil=_remembers(lambda change: change.event.operation is not Operation.DELETE),
+        ),
+    ),
+    "a_truncate_removes_every_older_row": (
+        mutate_table(
+            "truncates only rows with other events in the batch",
+            spoil=patched(SettledBatch, "truncates_others", False),
+        ),
+    ),
+    "a_row_that_cannot_be_applied_holds_its_key": (
+        mutate_table(
+            "applies the readable cells of a rejected row",
+            spoil=wrapped(settled_batch, "read_batch", _read_rejects_as_events),
+        ),
+        mutate_table("ignores waiting events", spoil=_remembers(lambda change: not change.waiting)),
+        mutate_table(
+            "writes no entries for waiting events",
+            spoil=patched(Entries, "add_waiting", skip),
+        ),
+    ),
+    "partial_rows_and_key_changes_give_the_rows_of_the_source": (
+        mutate_table(
+            "remembers unsent cells as NULL",
+            spoil=patched(change_log_entries, "unset_paths", lambda _column, _value: []),
+        ),
+        JoinsNoKeys,
+    ),
+    "any_order_and_any_crash_give_the_same_history": (
+        mutate_table(
+            "removes only one of the stored rows of a key", spoil=wrapped(stored_rows, "_by_key", _find_last_places)
+        ),
+        ForgetsBases,
+    ),
+    "corpus_truncate": (
+        mutate_table(
+            "ignores remembered truncates",
+            spoil=_remembers(lambda change: change.event.operation is not Operation.TRUNCATE),
+        ),
+    ),
     "a_version_keeps_its_number": (NumbersVersionsAnew,),
-    "recorded_versions_are_not_rewritten": (DropsSupersededVersions,),
+    "recorded_versions_are_not_rewritten": (
+        mutate_table(
+            "removes superseded knowledge, like a history without it",
+            spoil=wrapped(VersionWriter, "_known_rows", _write_current_knowledge),
+        ),
+    ),
 }
 """Mistakes by the law of the conformance kit that shows them."""
 

@@ -9,21 +9,20 @@ import broken_answers
 import broken_feeds
 import broken_histories
 import broken_images
-import broken_soft_deletes
 from broken_ports import AnyTable
 
 BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
     "a_table_without_a_commit_has_no_progress": (broken_answers.ShowsColumnsBeforeItsFirstCommit,),
     "a_row_is_read_back_with_the_progress_of_its_batch": (broken_feeds.WritesZeroForNull,),
     "an_update_replaces_a_row": (broken_feeds.NeverUpdates,),
-    "inserts_and_updates_both_upsert": (broken_feeds.UpdatesOnlyKnownKeys,),
+    "inserts_and_updates_both_upsert": (broken_feeds.NeverUpdates,),
     "a_delete_removes_a_row": (broken_feeds.NeverDeletes,),
-    "a_soft_delete_keeps_the_last_values": (broken_soft_deletes.DeletesForGood,),
+    "a_soft_delete_keeps_the_last_values": (broken_histories.DeletesForGood,),
     "a_deleted_row_keeps_its_last_values": (
-        broken_soft_deletes.DeletesForGood,
-        broken_soft_deletes.EmptiesDeletedRows,
+        broken_histories.DeletesForGood,
+        broken_histories.EmptiesDeletedRows,
     ),
-    "a_row_missing_from_a_load_is_deleted_and_keeps_its_values": (broken_soft_deletes.RemovesRowsMissingFromALoad,),
+    "a_row_missing_from_a_load_is_deleted_and_keeps_its_values": (broken_histories.RemovesRowsMissingFromALoad,),
     "the_last_change_of_a_key_wins": (broken_feeds.AppliesTheFirstOfABatch,),
     "an_object_delivered_again_changes_nothing": (broken_answers.AppliesCopies,),
     "a_late_change_overwrites_nothing_newer": (broken_answers.IgnoresTheChangeLog,),
@@ -43,7 +42,7 @@ BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
         broken_feeds.TakesLettersForOthers,
         broken_feeds.ComposesTexts,
         broken_feeds.CutsTexts,
-        broken_feeds.TakesTheEmptyTextForNull,
+        broken_feeds.WritesNothingForNull,
     ),
     "a_value_of_every_type_is_read_back_unchanged": (
         broken_feeds.CutsTimes,
@@ -77,10 +76,7 @@ BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
     "waiting_events_are_applied_in_order": (broken_feeds.HoldsNothing,),
     "a_crash_at_any_step_changes_nothing": (broken_answers.BelievesEntriesOfACrash,),
     "every_step_of_the_pipeline_is_tried_with_a_crash": (broken_answers.BelievesEntriesOfACrash,),
-    "repaired_and_discarded_rows_give_the_rows_of_the_corrected_feed": (
-        broken_answers.DiscardsRepairedRows,
-        broken_answers.LosesRepairs,
-    ),
+    "repaired_and_discarded_rows_give_the_rows_of_the_corrected_feed": (broken_answers.LosesRepairs,),
     "a_repaired_row_is_applied_at_its_position": (broken_feeds.AppliesARepairedRowLast,),
     "any_order_within_the_lateness_gives_the_rows_of_the_source": (broken_answers.IgnoresTheChangeLog,),
     "events_below_the_low_watermark_are_refused": (broken_answers.AppliesLateEvents,),

@@ -1,4 +1,4 @@
-"""Sources in plain Python whose selections or batches are changed by a function: each makes one mistake."""
+"""Sources in plain Python that a function changes: what is delivered, selected, read or repaired."""
 
 from __future__ import annotations
 
@@ -6,33 +6,74 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+from mutations import Method, mutate
+
 from lakeward.adapters.memory import Frame, MemorySource
-from lakeward.core.dimension import Dimension
-from lakeward.core.events import Sequences
+from lakeward.core.checks.log_steps import LogName
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.events import ChangeEvent, Sequences
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
+from lakeward.core.merge.facts import ObjectFacts
 from lakeward.core.ports import Batch
 from lakeward.plugins.testing import Item
 
 Kind: TypeAlias = type[MemorySource]
+Selected: TypeAlias = Callable[[MemorySource, Dimension, ObjectHistory, ObjectSelection], ObjectSelection]
+
+END = 1000
+"""The order after all objects of the one partition of a topic."""
+
+
+class LogSource(MemorySource):
+    """A source whose sequences are positions in one log."""
+
+    def __init__(self, log: Callable[[ChangeEvent], LogName] = lambda _: LogName("bin.")) -> None:
+        MemorySource.__init__(self, sequences=Sequences.PLACES, logs=log)
+
+
+class TopicSource(MemorySource):
+    """A source whose objects are of one partition of a topic."""
+
+    def __init__(self) -> None:
+        MemorySource.__init__(self, sequences=Sequences.PLACES, partition_end=lambda _: END)
+
+
+def changed_items(change: Callable[[Item, int], Item], kind: Kind = MemorySource) -> Kind:
+    """Return a source to which other rows are delivered. `change` gets the order of the object too."""
+
+    def put(
+        right: Method, _: MemorySource, table: TableName, order: int, items: Frame, *more: Any, **of: Any
+    ) -> None:
+        right(table, order, [change(item, order) for item in items], *more, **of)
+
+    return mutate(kind, "changed items", put=put)
+
+
+def changed_orders(change: Callable[[int], int]) -> Kind:
+    """Return a source with other orders of objects."""
+
+    def put(
+        right: Method, _: MemorySource, table: TableName, order: int, items: Frame, *more: Any, **of: Any
+    ) -> None:
+        right(table, change(order), [placed(item, object=change(order)) for item in items], *more, **of)
+
+    return mutate(MemorySource, "changed orders", put=put)
 
 
 def changed_batches(
-    change: Callable[[Batch[Frame], ObjectSelection, int], Batch[Frame]], declared: Sequences = Sequences.TIMES
+    change: Callable[[Batch[Frame], ObjectSelection, int], Batch[Frame]],
+    declared: Sequences | None = None,
+    kind: Kind = MemorySource,
 ) -> Kind:
     """Return a source that changes each batch by its selection and epoch, and declares these sequences."""
-
-    class Changed(MemorySource):
-        def __init__(self) -> None:
-            MemorySource.__init__(self, sequences=declared)
-
-        def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-            return change(MemorySource.read(self, dimension, selection, epoch), selection, epoch)
-
-    return Changed
+    methods: dict[str, Method] = {"read": lambda right, _, dimension, *of: change(right(dimension, *of), *of)}
+    if declared is not None:
+        methods["__init__"] = lambda right, _: right(sequences=declared)
+    return mutate(kind, "changed batches", **methods)
 
 
-def changed_rows(change: Callable[[Frame], Frame], declared: Sequences = Sequences.TIMES) -> Kind:
+def changed_rows(change: Callable[[Frame], Frame], declared: Sequences | None = None) -> Kind:
     """Return a source that changes the rows of its batches, and declares these sequences."""
     return changed_batches(lambda batch, *_: replace(batch, frame=change(batch.frame)), declared)
 
@@ -42,39 +83,39 @@ def changed_facts(change: Callable[[Batch[Frame], ObjectSelection, int], Mapping
     return changed_batches(lambda batch, *of: replace(batch, facts=replace(batch.facts, **change(batch, *of))))
 
 
+def changed_objects(change: Callable[[ObjectFacts, ObjectSelection], ObjectFacts], kind: Kind) -> Kind:
+    """Return a source of a kind that changes the facts of each object by the selection."""
+
+    def changed(batch: Batch[Frame], selection: ObjectSelection, _: int) -> Batch[Frame]:
+        objects = tuple(change(one, selection) for one in batch.facts.objects)
+        return replace(batch, facts=replace(batch.facts, objects=objects))
+
+    return changed_batches(changed, kind=kind)
+
+
 def changed_reads(
     change: Callable[[MemorySource, Dimension, ObjectSelection], ObjectSelection], kind: Kind = MemorySource
 ) -> Kind:
     """Return a source of a kind that reads another selection than the given one."""
 
-    class Changed(kind):  # type: ignore[misc,valid-type]
-        def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
-            batch: Batch[Frame] = kind.read(self, dimension, change(self, dimension, selection), epoch)
-            return batch
+    def read(right: Method, own: MemorySource, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Any:
+        return right(dimension, change(own, dimension, selection), epoch)
 
-    return Changed
+    return mutate(kind, "changed reads", read=read)
 
 
-def changed_selections(
-    change: Callable[[MemorySource, Dimension, ObjectHistory, ObjectSelection], ObjectSelection],
-) -> Kind:
+def changed_selections(change: Selected, kind: Kind = MemorySource) -> Kind:
     """Return a source that changes its selections."""
-
-    class Changed(MemorySource):
-        def select_objects(self, dimension: Dimension, history: ObjectHistory) -> ObjectSelection:
-            return change(self, dimension, history, MemorySource.select_objects(self, dimension, history))
-
-    return Changed
+    return mutate(kind, "changed selections", select_objects=lambda right, own, *of: change(own, *of, right(*of)))
 
 
 def changed_histories(change: Callable[[MemorySource, Dimension, ObjectHistory], ObjectHistory]) -> Kind:
     """Return a source that selects objects by another history."""
-
-    class Changed(MemorySource):
-        def select_objects(self, dimension: Dimension, history: ObjectHistory) -> ObjectSelection:
-            return MemorySource.select_objects(self, dimension, change(self, dimension, history))
-
-    return Changed
+    return mutate(
+        MemorySource,
+        "changed histories",
+        select_objects=lambda right, own, dimension, past: right(dimension, change(own, dimension, past)),
+    )
 
 
 def placed(item: Item, **place: int) -> Item:

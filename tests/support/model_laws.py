@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
@@ -16,6 +16,7 @@ from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.delivery import Delivery, Resolution
 from lakeward.core.merge.fold import Row, apply, row_of
 from lakeward.core.merge.settle import absorb, settle
+from lakeward.core.merge.settling.table_before import TableBefore
 from lakeward.plugins.testing.simulated_database import (
     Features,
     Feed,
@@ -346,3 +347,17 @@ LAWS = {
     "reload": check_reload,
     "ties": check_ties,
 }
+
+
+# Mistakes of the model, by which tests see that these laws and those of histories can fail.
+
+
+def forgets_without_folding(dimension: Dimension, memory: ChangeLogContents) -> None:
+    if memory.low_watermark is not None:
+        memory.changes = {
+            place: c for place, c in memory.changes.items() if place.source_order > memory.low_watermark
+        }
+
+
+def stored_rows(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
+    return {key: before.rows[key] for key in keys if key in before.rows}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from broken_logs import LogSource
+from changed_sources import LogSource
 from memory_feeds import feed
 
 from lakeward.adapters.memory import MemorySource

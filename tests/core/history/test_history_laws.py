@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
@@ -15,13 +15,12 @@ from hypothesis import strategies as st
 from model_laws import MODES, Way, check_changed_lateness, check_feed, check_other_names, check_quarantine
 from tries import first_failure, tries
 
-from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
-from lakeward.core.events import Key
+from lakeward.core.dimension import Lateness, Ordered, Unbounded, Within
 from lakeward.core.history import reloads
 from lakeward.core.history.options import History, Kind, Track
 from lakeward.core.history.versions import Versions
 from lakeward.core.merge import change_log, settle
-from lakeward.core.merge.change_log import BaseRow, Change, ChangeLogContents
+from lakeward.core.merge.change_log import BaseRow, Change
 from lakeward.core.merge.fold import Row, as_fold_base
 from lakeward.core.merge.settling import change_log_entries, folding, table_before
 from lakeward.core.merge.settling.arrivals import Arrivals
@@ -75,10 +74,6 @@ def forgets_witnesses(
     return [change for change in kept if stored.get(change.event.key) != change.event.cells]
 
 
-def stored_rows(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
-    return {key: before.rows[key] for key in keys if key in before.rows}
-
-
 def without_versions(row: Row) -> Row:
     return replace(row, versions=())
 
@@ -103,13 +98,6 @@ def keeps_bases_of_what_waits(before: TableBefore, arrived: Arrivals, passing: F
     return [] if before.is_ordered else [BaseRow(key, row and as_fold_base(row), 0) for key, row in rows.items()]
 
 
-def forgets_without_folding(dimension: Dimension, memory: ChangeLogContents) -> None:
-    if memory.low_watermark is not None:
-        memory.changes = {
-            place: c for place, c in memory.changes.items() if place.source_order > memory.low_watermark
-        }
-
-
 class Mistake(NamedTuple):
     """A mistake in the attribute `name` of a module or class, and the law that finds it on some feed of many."""
 
@@ -129,12 +117,14 @@ MISTAKES: Mapping[str, Mistake] = {
         folding, "as_fold_base", lambda row: replace(row, versions=row.versions[-1:]), lateness=Ordered()
     ),
     "forgotten changes leave base rows without versions": Mistake(change_log, "as_fold_base", without_versions),
-    "stored rows are the base": Mistake(folding, "rows_before_remembered", stored_rows, lateness=Unbounded()),
+    "stored rows are the base": Mistake(
+        folding, "rows_before_remembered", model_laws.stored_rows, lateness=Unbounded()
+    ),
     "versions are spliced by their start alone": Mistake(folding, "splice_versions", splices_by_start_alone),
     "versions are spliced twice": Mistake(folding, "splice_versions", splices_twice, lateness=Unbounded()),
     "base rows of events alone are kept": Mistake(settle, "bases_to_remember", keeps_bases_of_events_alone),
     "no memory is read": Mistake(folding, "slow_keys", lambda *_: set(), lateness=Unbounded()),
-    "what is forgotten is not folded": Mistake(model_laws, "trim", forgets_without_folding),
+    "what is forgotten is not folded": Mistake(model_laws, "trim", model_laws.forgets_without_folding),
     "rows from before are remembered": Mistake(
         settle, "forget_applied_events", lambda *_: None, check_changed_lateness, Unbounded()
     ),

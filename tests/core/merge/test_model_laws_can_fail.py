@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple
@@ -12,15 +12,14 @@ import pytest
 from model_laws import Way, check_feed, check_fold, check_other_names, check_quarantine, check_ties
 from tries import first_failure
 
-from lakeward.core.dimension import Dimension, Lateness, Ordered, Unbounded, Within
-from lakeward.core.events import Key, SourceOrder
+from lakeward.core.dimension import Lateness, Ordered, Unbounded, Within
+from lakeward.core.events import SourceOrder
 from lakeward.core.history.options import History
 from lakeward.core.merge import change_log, settle
 from lakeward.core.merge.change_log import ChangeLogContents
-from lakeward.core.merge.fold import Fold, Row, _Transaction
+from lakeward.core.merge.fold import Fold, _Transaction
 from lakeward.core.merge.settling import arrivals, duplicates, folding
 from lakeward.core.merge.settling.hold_filter import filter_by_holds
-from lakeward.core.merge.settling.table_before import TableBefore
 from lakeward.core.merge.ties import ties_with
 
 FEEDS = 3000
@@ -33,17 +32,6 @@ def marks_what_it_saw(memory: ChangeLogContents, lateness: Lateness) -> SourceOr
 
 def forgets_deletes(memory: ChangeLogContents, objects: int) -> None:
     memory.changes = {place: change for place, change in memory.changes.items() if change.waiting}
-
-
-def forgets_without_folding(dimension: Dimension, memory: ChangeLogContents) -> None:
-    if memory.low_watermark is not None:
-        memory.changes = {
-            place: c for place, c in memory.changes.items() if place.source_order > memory.low_watermark
-        }
-
-
-def stored_rows(before: TableBefore, keys: Iterable[Key]) -> dict[Key, Row]:
-    return {key: before.rows[key] for key in keys if key in before.rows}
 
 
 def check_versions(random: Random, lateness: Lateness) -> None:
@@ -63,7 +51,9 @@ class Mistake(NamedTuple):
 MISTAKES: Mapping[str, Mistake] = {
     "no memory is read": Mistake(folding, "slow_keys", lambda *_: set(), check_feed, Within(3)),
     "no base rows are kept": Mistake(settle, "bases_to_remember", lambda *_: [], check_feed, Within(3)),
-    "stored rows are the base": Mistake(folding, "rows_before_remembered", stored_rows, check_feed, Unbounded()),
+    "stored rows are the base": Mistake(
+        folding, "rows_before_remembered", model_laws.stored_rows, check_feed, Unbounded()
+    ),
     "held keys hold nothing": Mistake(
         settle,
         "filter_by_holds",
@@ -90,7 +80,9 @@ MISTAKES: Mapping[str, Mistake] = {
     "ties of a batch alone are found": Mistake(
         arrivals, "find_ties", lambda _, arrived: ties_with(arrived.fresh, (), {}), check_ties, Within(3)
     ),
-    "what is forgotten is not folded": Mistake(model_laws, "trim", forgets_without_folding, check_feed, Within(3)),
+    "what is forgotten is not folded": Mistake(
+        model_laws, "trim", model_laws.forgets_without_folding, check_feed, Within(3)
+    ),
     "no transactions are known": Mistake(Fold, "transaction", lambda *_: _Transaction(), check_fold, Unbounded()),
 }
 
