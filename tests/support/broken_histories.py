@@ -60,7 +60,7 @@ def _track_all(plan: MergePlan) -> MergePlan:
 def _fold_with_new_times(fold: Method, plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:
     if before.remembered is None:
         return fold(plan, events, before)
-    remembered = dated(before.remembered.drop(names.INSTANT), plan.dimension, 1, plan.begun_at)
+    remembered = add_instants(before.remembered.drop(names.INSTANT), plan.dimension, 1, plan.begun_at)
     return fold(plan, events, replace(before, remembered=remembered))
 
 

@@ -28,7 +28,7 @@ def _refuse_owner(right: Method, own: MemoryLease, lease: str, owner: str) -> Le
 
 
 def _renew_any(_: Method, own: MemoryLease, grant: LeaseGrant) -> LeaseGrant:
-    own.terms[grant.lease] = replace(grant, until=own.now() + own.lasts)
+    own.terms[grant.lease] = replace(grant, until=own.now() + own.duration)
     return own.terms[grant.lease]
 
 
@@ -43,7 +43,7 @@ def _wait_before_taking(right: Method, own: MemoryLease, lease: str, owner: str)
 
 def _end_early(own: MemoryLease, lease: str, _: str) -> None:
     grant = own.terms.get(lease)
-    if grant is not None and own.now() > grant.until - own.lasts // 2:
+    if grant is not None and own.now() > grant.until - own.duration // 2:
         own.give_back(grant)
 
 
