@@ -46,16 +46,16 @@ def test_rows_that_spark_appends_after_another_process_are_removed_again(
     project.put("LOAD00000001.csv", "1,a,1.00\n2,a,1.00\n")
     project.run()
     project.put("20261121-100000000.csv", "U,1,b,2.00\nD,2,a,1.00\n")
-    whole, met = side_table.IcebergSideTable._whole, list[str]()
+    combine, met = side_table.IcebergSideTable._combine, list[str]()
 
     def meanwhile(self: side_table.IcebergSideTable, table: Table, frames: Sequence[DataFrame]) -> DataFrame:
         if self.suffix == CHANGES and not met:
             met.append(CHANGES)
             with opened(project, "shop", "item__changes") as other:
                 other.append(pa.Table.from_pylist([{KIND: "of another", BATCH: 0}], other.schema().as_arrow()))
-        return whole(self, table, frames)
+        return combine(self, table, frames)
 
-    monkeypatch.setattr(side_table.IcebergSideTable, "_whole", meanwhile)
+    monkeypatch.setattr(side_table.IcebergSideTable, "_combine", meanwhile)
     assert project.run()["shop.item"]["counts"]["applied"] == 2
     with opened(project, "shop", "item__changes") as changes:
         found = changes.scan(selected_fields=(KIND, BATCH)).to_arrow().to_pylist()

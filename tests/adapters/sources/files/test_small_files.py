@@ -24,7 +24,7 @@ from lakeward.adapters.spark.session.compatibility import to_arrow
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Sequences
-from lakeward.core.ledger.selection import ObjectHistory
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.schema import Column, Schema, parse_type
 
 NAME: Final = TableName("shop", "item")
@@ -98,7 +98,7 @@ def test_event_frames_are_those_of_spark(spark: SparkSession, tmp_path: Path, na
         files = leading_alike(inspect_files(table, objects, None))
         assert len(files) > 50
         table = replace(table, dimension=with_schema(table, files))
-        frames.append(source._frame(table, files, SmallLines(small_batch)))
+        frames.append(source._frame(table, files, ObjectSelection(), SmallLines(small_batch)))
     here, by_spark = frames
     assert isinstance(here, LocalFrame)
     place = [(names.OBJECT, "ascending"), (names.ROW, "ascending")]
