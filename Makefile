@@ -70,8 +70,9 @@ lines: setup ## Run the tests on Spark, both lines side by side, whatever the ot
 line: setup ## Run the tests of a line on Spark (LINE=3.5 has Hudi); with LAKEWARD_LAP=1, a lap of each format
 	$(call timed,line $(LINE) $(PART),$(BIN)/python -m pytest -m spark --durations=40 $(TESTS_OF_$(PART)))
 
-# Two parts of them that take about as long: those of whole pipelines, and those of adapters with the laws.
-PIPELINES = $(filter-out tests/test_laws%,$(wildcard tests/test_*.py))
+# Two parts of them that take about as long: those of whole pipelines, and those of adapters with the laws, the broken
+# adapters and the adopted tables.
+PIPELINES = $(filter-out tests/test_laws% tests/test_broken% tests/test_adopt%,$(wildcard tests/test_*.py))
 TESTS_OF_pipelines = $(PIPELINES)
 TESTS_OF_adapters = $(addprefix --ignore=,$(PIPELINES))
 

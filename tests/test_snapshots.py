@@ -396,4 +396,4 @@ def test_rows_removed_by_a_rewritten_snapshot_leave_joined_tables(project: Proje
     last = selection("2026-10-10.csv", "1\n")
     assert project.rows("item", columns=("id",)) == [(1,)]
     assert project.rows("item", "dw", columns) == [(1, 5)]
-    assert last["whole"] == ["item was truncated, loaded anew or took an older snapshot in batch 3"]
+    assert last["whole"] == ["it is a history of histories"]

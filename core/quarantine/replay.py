@@ -117,11 +117,11 @@ def _may_be_followed(dimension: Dimension, change: SchemaChange) -> bool:
 
 def not_as_written(dimension: Dimension, entry: Entry, why: str, advice: str = "") -> RepairError:
     """Return the error for a row that cannot be applied as it was written; `advice` says how it could be."""
-    remedy = "ix the row, or discard it (`lakeward quarantine fix`, `discard`)."
+    remedy = "fix the row, or discard it (`lakeward quarantine fix`, `discard`)."
     return RepairError(
         f"{dimension.name}: {entry.object}, row {entry.row} cannot be replayed as it was written",
         found=why,
-        todo=f"{advice} Else f{remedy}" if advice else f"F{remedy}",
+        todo=f"{advice} Else {remedy}" if advice else remedy.capitalize(),
     )
 
 
