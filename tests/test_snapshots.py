@@ -262,7 +262,7 @@ def leaves_what_vanished(shown: VersionRows, span: SnapshotSpan, had: str) -> st
 def places_a_row_by_its_own_file(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
     """Give versions positions as an earlier release did, so that they fall when folders come between others."""
     own = {name: f"v.place.{name}" for name in "esr"} | {"o": "v.place.o - 1"}
-    made = snapshot_splice._changed(shown, "v", place=struct({name: own[name] for name in "esor"}))
+    made = snapshot_splice._with_fields(shown, "v", place=struct({name: own[name] for name in "esor"}))
     is_made = f"v.begins = {span.begins}L AND v.ends = {span.ends}L"
     return f"transform({VERSIONS(shown, span, had)}, v -> CASE WHEN {is_made} THEN {made} ELSE v END)"
 
