@@ -16,7 +16,7 @@ Law: TypeAlias = Callable[[Any], None]
 Method: TypeAlias = Callable[..., Any]
 
 
-FAILURES: Final = (AssertionError, LakewardError, LookupError, ValueError, pytest.fail.Exception)
+FAILURES: Final = (AssertionError, LakewardError, ValueError, pytest.fail.Exception)
 """The errors with which a law may fail."""
 
 
