@@ -69,10 +69,8 @@ class SettledBatch:
         if needs_change_log(plan):
             change_log.holds = {hold.position: hold for hold in holds_of(plan, keys, texts)}
         change_log.closed |= dict.fromkeys(_repeated_held_events(side_tables, plan, batch))
-        dimension, delivery = (
-            folded_dimension(plan),
-            plan.delivery(batch.events, batch.rejects, _object_names(side_tables, plan)),
-        )
+        dimension = folded_dimension(plan)
+        delivery = plan.delivery(batch.events, batch.rejects, _object_names(side_tables, plan))
         if plan.splices is None:
             settled = _core_function(plan)(dimension, stored.by_key, change_log, delivery)
         else:
