@@ -45,6 +45,7 @@ from lakeward.adapters.sources.files.json_lines.other_tables import (
 from lakeward.adapters.sources.files.json_lines.quarantined_cells import cells_of_line, group_by_reading
 from lakeward.adapters.sources.files.local.event_frame import read_here
 from lakeward.adapters.sources.files.local.json_lines import SmallLines, is_of_lines, with_flags
+from lakeward.adapters.sources.files.local.message_columns.message_form import Lines, LinesNeeded, MessageForm
 from lakeward.adapters.sources.files.local.message_columns.read_ahead import AheadReader
 from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
 from lakeward.adapters.sources.files.named_fields import FIELD_FLAGS, count_near_words, count_undated, refuse_fields
@@ -91,7 +92,7 @@ from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
 from lakeward.core.checks.key_form import key_form
 from lakeward.core.checks.source_clock import believed
 from lakeward.core.dimension import ORDERED, Dimension, Lateness, TableName, Within
-from lakeward.core.errors import ConfigError, SchemaConflict, SourceError
+from lakeward.core.errors import ConfigError, LakewardError, SchemaConflict, SourceError
 from lakeward.core.events import Operation, Position, Sequences
 from lakeward.core.ledger.full_loads import Naming
 from lakeward.core.ledger.objects import SourceObject
@@ -144,8 +145,8 @@ class FilesSource:
     """Tables in which earlier batches had rows over several lines, inserts that may be halves of key changes, some
     messages that Arrow cannot decode, or no message that it can decode."""
     frame_cache: FrameCache = field(default_factory=FrameCache)
-    without_schemas: Callable[[TableFiles, Sequence[File]], TableFiles | None] = lambda _table, _files: None
-    """Returns a table that reads the messages of files without the schemas in them; None if it cannot."""
+    message_form: MessageForm = field(default_factory=Lines)
+    """The form of files of messages, which only this process reads."""
     reads_ahead: bool = False
     """Whether the files of later batches are there already, so that those of the next one can be read ahead."""
     ahead_reader: AheadReader = field(default_factory=AheadReader)
@@ -246,10 +247,21 @@ class FilesSource:
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Frame]:
         """Read the selected files; files that changed while they were read, and all after them, are left out.
 
-        Raises SchemaConflict, SourceError or ConfigError for files that stop the table.
+        Raises SchemaConflict, SourceError or ConfigError for files that stop the table, and LinesNeeded for files
+        that cannot be read by their form.
         """
-        table = self._table(dimension)
         lines = SmallLines(self.small_batch)
+        try:
+            return self._read(dimension, selection, epoch, lines)
+        except LakewardError as error:
+            if lines.is_by_form:  # the schemas may be those of other tables' messages
+                raise LinesNeeded(str(error)) from error
+            raise
+
+    def _read(
+        self, dimension: Dimension, selection: ObjectSelection, epoch: int, lines: SmallLines
+    ) -> Batch[Frame]:
+        table = self._table(dimension)
         selection, every = self._inspect(table, selection, lines)
         files = leading_alike(every)
         if selection.load_epoch is not None and len(files) < len(every):
@@ -298,21 +310,33 @@ class FilesSource:
     def _read_lines(
         self, table: TableFiles, files: Sequence[File], selection: ObjectSelection, lines: SmallLines
     ) -> pa.Table:
-        """Return the events of lines that this process reads; raises SparkNeeded if Spark must read them."""
+        """Return the events of lines that this process reads.
+
+        Raises SparkNeeded if Spark must read them, and LinesNeeded if it cannot yet.
+        """
+        if lines.is_by_form or not self.message_form.are_lines(table, files):
+            try:
+                return self._read_columns(table, files, selection)
+            except SparkNeeded as needed:
+                raise LinesNeeded(str(needed)) from needed
         try:
             return lines.read(table, files)
         except SparkNeeded as needed:
             if not self.small_batch or table.options.format != "debezium":
                 raise
-            payloads = self.without_schemas(table, files)
-            if payloads is None and table.dimension.source in self.tables_of_others:
-                raise
-            reason = str(needed)
+            reason = needed
         try:
-            batch = MessageBatch.of(payloads or table, files)
-            return with_flags(table, self.ahead_reader.read(batch, self._next_batch(batch, selection)))
+            return self._read_columns(table, files, selection)
         except SparkNeeded as needed:
             raise SparkNeeded(f"{reason}, and {needed}") from needed
+
+    def _read_columns(self, table: TableFiles, files: Sequence[File], selection: ObjectSelection) -> pa.Table:
+        """Return the events of messages that are read in Arrow columns; raises SparkNeeded if they cannot be."""
+        described = self.message_form.described(table, files)
+        if described is None and table.dimension.source in self.tables_of_others:
+            raise SparkNeeded("earlier batches had no message that Arrow decodes")
+        batch = MessageBatch.of(described or table, files, self.message_form.parts)
+        return with_flags(table, self.ahead_reader.read(batch, self._next_batch(batch, selection)))
 
     def _next_batch(self, batch: MessageBatch, selection: ObjectSelection) -> MessageBatch | None:
         """Return the batch to read ahead: the one that follows if nothing else is found, unless it is small."""
@@ -344,13 +368,12 @@ class FilesSource:
 
         A table that does not exist yet needs a file with known columns: the selection grows until it has one.
         """
-        files = lines.with_versions(
-            table, inspect_files(table, selection.objects, selection.columns), selection.columns
-        )
+        inspected = inspect_files(table, selection.objects, selection.columns)
+        files = lines.with_versions(table, inspected, self.message_form, selection.columns)
         while not files and selection.remaining and selection.load_epoch is None:
             before, selection = selection, selection.with_more(self.options.max_files)
             more = [inspect_file(table, item) for item in selection.objects[len(before.objects) :]]
-            if described := lines.with_versions(table, more):
+            if described := lines.with_versions(table, more, self.message_form):
                 first = [replace(inspect_file(table, item), schema=described[0].schema) for item in before.objects]
                 files = [*first, *described]
         return selection, files

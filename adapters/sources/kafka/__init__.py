@@ -35,11 +35,12 @@ def make_source(
     from lakeward.adapters.sources.files.source import FilesSource  # noqa: PLC0415  # Spark is imported when it is needed
     from lakeward.adapters.sources.kafka.source import KafkaSource  # noqa: PLC0415  # Spark is imported when it is needed
     from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging  # noqa: PLC0415
-    from lakeward.adapters.sources.kafka.staging.payloads import without_schemas  # noqa: PLC0415
+    from lakeward.adapters.sources.kafka.staging.staged_messages import StagedMessages  # noqa: PLC0415
 
     settings, files, tables, root = _open_settings(options, runtime, section)
     folder = _staging_folder(root)
     staged_copies = _open_copies(settings, folder, runtime)
+    form = _make_landing_form(settings, options, runtime, section)
     source = FilesSource(
         *(files, folder, runtime.spark, options["formats"], tables),
         now=runtime.now,
@@ -47,9 +48,8 @@ def make_source(
         may_be_unreadable=True,
         are_one=settings.transactions is not None,
         copies=staged_copies,
-        without_schemas=without_schemas,
+        message_form=StagedMessages(form.avro),
     )
-    form = _make_landing_form(settings, options, runtime, section)
     return KafkaSource(
         *(settings, connect(settings, runtime), MessageStaging(root), source, tables, form),
         follows_snapshot=follows_snapshot,

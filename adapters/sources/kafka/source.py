@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 import structlog
 from pyspark.sql import DataFrame
 
+from lakeward.adapters.sources.files.local.message_columns.message_form import LinesNeeded
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.files.source import FilesSource, no_snapshots
 from lakeward.adapters.sources.kafka.broker import Broker, Topic
@@ -37,7 +38,7 @@ from lakeward.adapters.sources.kafka.offset_ranges import (
 from lakeward.adapters.sources.kafka.options import KafkaOptions, parse_time
 from lakeward.adapters.sources.kafka.staging.line_form import LandingForm
 from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging
-from lakeward.adapters.sources.kafka.staging.transfer import Transfer
+from lakeward.adapters.sources.kafka.staging.transfer import Transfer, TransferForm
 from lakeward.adapters.sources.kafka.transactions.transaction_offsets import TransactionOffsets
 from lakeward.adapters.sources.kafka.transactions.transfer import Bounds, TransactionTransfer
 from lakeward.adapters.sources.landing.places import fill_template
@@ -78,6 +79,8 @@ class KafkaSource:
     """The end offsets of a table's partitions when its topic was first read, by table and topic id."""
     first_transaction_ends: dict[tuple[TableName, str], int] = field(default_factory=dict)
     """The end offset of the topic of transactions at that time."""
+    tables_of_lines: set[TableName] = field(default_factory=set)
+    """Tables in which an earlier batch had messages in Avro that are not read in columns."""
 
     @property
     def lateness(self) -> Lateness:
@@ -224,12 +227,22 @@ class KafkaSource:
         limits = (options.max_messages, options.max_bytes, options.max_seconds)
         if options.transactions is not None:
             return self._land_whole_transactions(dimension, object_history, topic, positions, Bounds(*limits))
-        to_line = self.landing_form.of(table, self._options_of(table))
-        transfer = Transfer(*limits, to_line)
+        transfer = Transfer(*limits, self._transfer_form(table))
         landed = transfer.run(self.broker, self.staging, table, self._waiting_ranges(table, topic, positions))
         if landed:
             self._recheck_topic(table, topic)  # files of an old topic id are never read
         return landed
+
+    def _transfer_form(self, table: TableName) -> TransferForm:
+        """Return the form in which messages are staged.
+
+        Files that stay are of lines, which other programs can read.
+        """
+        form, few = self._options_of(table), self.files.small_batch
+        is_raw = few > 0 and self.options.landing == "removed" and table not in self.tables_of_lines
+        return TransferForm(
+            self.landing_form.of(table, form), self.landing_form.raw(table, form) if is_raw else None, few
+        )
 
     def _options_of(self, table: TableName) -> FilesOptions:
         return self.of_tables.get(table, self.files.options)
@@ -320,18 +333,49 @@ class KafkaSource:
         A table that does not exist, and whose messages do not show its columns yet, reads further messages with
         them. Raises SourceError if files changed while they were read.
         """
-        batch = self.files.read(dimension, selection, epoch)
+        batch, selection = self._read_files(dimension, selection, epoch)
         while not batch.facts.objects and dimension.name in self.initial_histories:
             further = self._land_more(dimension, selection)
             if not further:
                 break
             batch.close()
             selection = replace(selection, objects=(*selection.objects, *further))
-            batch = self.files.read(dimension, selection, epoch)
+            batch, selection = self._read_files(dimension, selection, epoch)
         if self.options.transactions is not None and 0 < len(batch.facts.objects) < len(selection.objects):
             batch.close()
             raise _files_changed_error(dimension)
         return batch
+
+    def _read_files(
+        self, dimension: Dimension, selection: ObjectSelection, epoch: int
+    ) -> tuple[Batch[Frame], ObjectSelection]:
+        """Read the files of a selection, and return it as it was read.
+
+        Messages that landed as they were sent, and cannot be read so, become lines. So do later ones of the table.
+        """
+        table = dimension.source
+        if self._transfer_form(table).raw is None:  # settings may have changed since files landed
+            selection = self._with_lines(dimension, selection)
+        try:
+            return self.files.read(dimension, selection, epoch), selection
+        except LinesNeeded as needed:
+            log.debug("messages are decoded one by one", table=str(dimension.name), reason=str(needed))
+        self.tables_of_lines.add(table)
+        selection = self._with_lines(dimension, selection)
+        files = replace(self.files, message_form=self.files.message_form.reading_schemas())
+        return files.read(dimension, selection, epoch), selection
+
+    def _with_lines(self, dimension: Dimension, selection: ObjectSelection) -> ObjectSelection:
+        """Return a selection all of whose files are of lines."""
+        table, names = dimension.source, [item.name for item in selection.objects]
+        made = [self._transfer_form(table).make_lines(self.staging, table, one) for one in parse_ranges(names)]
+        if not any(made):
+            return selection
+        listed, _ = self.files.folder.list(table) or ((), ())
+        by_name = {item.name: item for item in listed}
+        if not by_name.keys() >= {*names}:
+            raise _files_changed_error(dimension)
+        return replace(selection, objects=tuple(by_name[name] for name in names))
 
     def _land_more(self, dimension: Dimension, selection: ObjectSelection) -> Sequence[SourceObject]:
         """Read the messages after the selected files of a table without a batch, and return their files."""

@@ -17,15 +17,16 @@ FIELDS: Final = (
 )
 """The fields of a message's source that are returned as texts."""
 
-_NUMBER_FIELDS: Final = frozenset(
+NUMBER_FIELDS: Final = frozenset(
     (
         *("ts_ms", "ts_us", "ts_ns", "txId", "lsn", "xmin"),
         *("server_id", "pos", "row", "thread", "event_serial_no", "ssn"),
         *("redo_thread", "start_ts_ms", "commit_ts_ms"),
     )
 )
+"""The fields of a message's source that are whole numbers; all others are texts."""
 
-_EITHER_FIELDS: Final = ("txId", "redo_thread")
+EITHER_FIELDS: Final = ("txId", "redo_thread")
 """Fields that are numbers with some connectors, and texts with others."""
 
 OTHER_FIELDS: Final = (
@@ -97,8 +98,8 @@ def _source(messages: Sequence[Mapping[str, Any]], wanted: Container[str]) -> pa
     kinds = {}
     for name in (name for name in (*FIELDS, *OTHER_FIELDS) if name in wanted):
         shown = first_value(sources, name)
-        may_be_text = name in _EITHER_FIELDS and shown is not None
-        is_number = isinstance(shown, int) if may_be_text else name in _NUMBER_FIELDS
+        may_be_text = name in EITHER_FIELDS and shown is not None
+        is_number = isinstance(shown, int) if may_be_text else name in NUMBER_FIELDS
         kinds[name] = pa.int64() if is_number else pa.string()
     return pa.struct([*kinds.items()])
 
@@ -149,5 +150,5 @@ def field_of(of: pa.StructArray, name: str) -> pa.Array:
     """Return a field of structs; NULL if the struct is NULL, or if no struct has the field."""
     index = of.type.get_field_index(name) if pa.types.is_struct(of.type) else -1
     if index < 0:
-        return pa.nulls(len(of), pa.int64() if name in _NUMBER_FIELDS else pa.string())
+        return pa.nulls(len(of), pa.int64() if name in NUMBER_FIELDS else pa.string())
     return pc.struct_field(of, index)  # Arrow reads a name that begins with a dot as a path

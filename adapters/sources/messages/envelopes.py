@@ -72,6 +72,24 @@ _COLON_FIRST: Final = r'[:,{\s]":'
 """Matches a message with a text or a name that begins with a colon."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParsedMessages:
+    """Parsed envelopes of one table, and the rows in the keys of their messages.
+
+    `is_right` says which messages are whole, and `has_no_value` which have no envelope. `topics` are None if
+    unknown. `bodies` are the texts that were parsed; None if the envelopes have a schema, so that each row has
+    every column, and numbers are exact.
+    """
+
+    messages: ParsedObjects
+    keys: pa.StructArray
+    has_key: pa.Array
+    is_right: pa.Array
+    has_no_value: pa.Array
+    topics: pa.Array | None
+    bodies: pa.Array | None
+
+
 @dataclass(frozen=True, slots=True)
 class Envelopes:
     """The decoder of the messages of one table.
@@ -160,12 +178,12 @@ class Envelopes:
         if lines.nbytes > _MOST_BYTES:
             return None
         try:
-            return self._decoded(lines)
+            parsed = self._parsed(lines.column(VALUE))
+            return None if parsed is None else self.decode_parsed(lines, parsed)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
             return None
 
-    def _decoded(self, lines: pa.RecordBatch) -> pa.RecordBatch | None:
-        values = lines.column(VALUE)
+    def _parsed(self, values: pa.Array) -> ParsedMessages | None:
         values.validate(full=True)  # raises where bytes are no UTF-8
         records = self._records(values)
         if records is None:
@@ -177,25 +195,36 @@ class Envelopes:
         key_objects = parse_objects(keys, pa.schema([*kinds.items()]))
         if messages is None or key_objects is None:
             return None
+        return ParsedMessages(
+            messages=messages,
+            keys=key_objects.whole,
+            has_key=keys.is_valid(),
+            is_right=pc.and_(records.are_right, pc.or_(keys.is_null(), key_objects.is_object)),
+            has_no_value=bodies.is_null(),
+            topics=records.topics,
+            bodies=bodies,
+        )
+
+    def decode_parsed(self, lines: pa.RecordBatch, parsed: ParsedMessages) -> pa.RecordBatch:
+        """Return what `decode` returns for parsed messages; `lines` has them as text, or NULL."""
+        messages, source = parsed.messages, parsed.messages.column("source")
         images = {name: messages.column(name) for name in ("before", "after")}
-        source = messages.column("source")
         (micros, is_time), (commit, is_commit) = _micros(source), _commit(field_of(source, "sequence"))
-        is_row = _all_of(messages.is_object, self._is_row(messages, bodies, images), is_time, is_commit)
-        is_empty = pc.and_(bodies.is_null(), self._is_tombstone(records.topics))
-        has_key = pc.or_(keys.is_null(), key_objects.is_object)
-        images["key"] = key_objects.whole
+        is_row = _all_of(messages.is_object, self._is_row(parsed, images), is_time, is_commit)
+        is_empty = pc.and_(parsed.has_no_value, self._is_tombstone(parsed.topics))
+        images["key"] = parsed.keys
         found = {
             HAS_NO_VALUE: is_empty,
             MICROS: micros,
             COMMIT: commit,
             HAS_BEFORE: images["before"].is_valid(),
-            HAS_KEY: keys.is_valid(),
+            HAS_KEY: parsed.has_key,
             OP: messages.column("op"),
             BLOCK: field_of(messages.column("transaction"), "id"),
         }
         found |= {field_column(name): _text(field_of(source, name)) for name in FIELDS}
         found |= {column: self._cell(images[image], name) for column, image, name in self._cells()}
-        is_decoded = _all_of(records.are_right, has_key, pc.or_(is_row, is_empty))
+        is_decoded = pc.and_(parsed.is_right, pc.or_(is_row, is_empty))
         return self._batch(lines, pc.fill_null(is_decoded, False), found)
 
     def _records(self, values: pa.Array) -> _Records | None:
@@ -245,8 +274,9 @@ class Envelopes:
         is_own = pc.or_(pc.equal(topics, own), pc.ends_with(topics, whole))
         return pc.or_(topics.is_null(), pc.fill_null(is_own, False))
 
-    def _is_row(self, messages: ParsedObjects, bodies: pa.Array, images: Mapping[str, pa.Array]) -> pa.Array:
+    def _is_row(self, parsed: ParsedMessages, images: Mapping[str, pa.Array]) -> pa.Array:
         """Return which messages are changes of rows of the table that are certainly decoded right."""
+        messages, bodies = parsed.messages, parsed.bodies
         source, op = messages.column("source"), messages.column("op")
         named = pc.coalesce(field_of(source, "schema"), field_of(source, "db"))
         is_own = pc.and_(_is_called(named, self.schema), _is_called(field_of(source, "table"), self.table))
@@ -258,7 +288,8 @@ class Envelopes:
         for image in images.values():
             for name in self.columns:
                 found = pc.and_(found, self._is_certain(field_of(image, name), numbers))
-        return pc.fill_null(pc.and_(found, self._has_columns(messages, bodies, images)), False)
+        has_columns = pa.scalar(True) if bodies is None else self._has_columns(messages, bodies, images)
+        return pc.fill_null(pc.and_(found, has_columns), False)
 
     def _has_columns(
         self, messages: ParsedObjects, bodies: pa.Array, images: Mapping[str, pa.Array]

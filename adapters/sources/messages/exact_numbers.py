@@ -23,10 +23,10 @@ class ExactNumbers:
     """Tells for parsed cells whether they are exactly the numbers in the texts of their messages, `bodies`.
 
     A text of half a kilobyte takes longer to search than to parse, so only texts that may have such a number are
-    searched, and each once.
+    searched, and each once. Without texts, numbers were sent in the form in which they are parsed.
     """
 
-    bodies: pa.Array
+    bodies: pa.Array | None
 
     def are_exact(self, cells: pa.Array) -> pa.Array | pa.Scalar:
         """Return which numbers of a column are certainly exact; whole numbers always are."""
@@ -44,11 +44,15 @@ class ExactNumbers:
         return pc.fill_null(pc.and_(is_short, self._has_no_exponent), True)
 
     @cached_property
-    def _has_no_exponent(self) -> pa.Array:
+    def _has_no_exponent(self) -> pa.Array | pa.Scalar:
+        if self.bodies is None:
+            return pa.scalar(True)
         return pc.invert(pc.match_substring_regex(self.bodies, _EXPONENT))
 
-    def _match(self, is_asked: pa.Array, pattern: str) -> pa.Array:
+    def _match(self, is_asked: pa.Array, pattern: str) -> pa.Array | pa.Scalar:
         """Return which texts are asked for and match a pattern."""
+        if self.bodies is None:
+            return pa.scalar(False)
         places = pc.indices_nonzero(is_asked)
         is_match = pc.fill_null(pc.match_substring_regex(self.bodies.take(places), pattern), False)
         matches = np.zeros(len(is_asked), bool)

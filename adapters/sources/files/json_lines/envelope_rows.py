@@ -76,9 +76,9 @@ class EnvelopeRows:
     def of(cls, table: TableFiles) -> EnvelopeRows | None:
         """Return the reader of a table's messages; None if Arrow cannot decode the form that settings describe."""
         decoder, options, schema = table.decoder, table.options, table.dimension.schema
-        if not isinstance(decoder, Debezium) or decoder.is_flat or options.types == "schema" or table.links:
+        if not isinstance(decoder, Debezium) or decoder.is_flat or table.links or decoder.documents is not None:
             return None
-        if decoder.documents is not None:
+        if options.types == "schema" and not table.described:
             return None
         if any(c.type.is_nested or {*c.name} & {'"', "\\"} for c in schema):
             return None

@@ -23,6 +23,7 @@ from lakeward.adapters.sources.files.local.line_reader import (
     read_local,
     why_not_local,
 )
+from lakeward.adapters.sources.files.local.message_columns.message_form import MessageForm
 from lakeward.adapters.sources.files.named_fields import FIELD_FLAGS, flag_near_words
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.messages.debezium import Debezium
@@ -52,15 +53,26 @@ class SmallLines:
 
     small_batch: int
     needed: SparkNeeded | None = None
+    is_by_form: bool = False
+    """Whether the form of the files told their schemas. No message was read for it, so that schemas of messages of
+    other tables may be among them."""
     _names: Sequence[str] = ()
     _messages: LocalMessages | None = None
 
     def with_versions(
-        self, table: TableFiles, files: Sequence[File], stands: Schema | None = None
+        self, table: TableFiles, files: Sequence[File], form: MessageForm, stands: Schema | None = None
     ) -> Sequence[File]:
-        """Return files of messages with their schemas, as `messages.with_versions` does."""
+        """Return files of messages with their schemas, as `messages.with_versions` does.
+
+        `form` is that of the files. Raises LinesNeeded if they cannot be read by it.
+        """
         if table.options.types != "schema":
             return files
+        is_large = self._is_large(files) or not form.are_lines(table, files)
+        versions = form.versions(table, files) if is_large else None
+        if versions is not None:
+            self.is_by_form = True
+            return fill_versions(table, files, versions, stands)
         try:
             versions = self._open(table, files).versions(table)
         except SparkNeeded as needed:
@@ -110,12 +122,15 @@ class SmallLines:
             self._names, self._messages = listed, LocalMessages(table, lines, decoder)
         return self._messages
 
+    def _is_large(self, files: Sequence[File]) -> bool:
+        return sum(file.item.size for file in files) > self.small_batch * BYTES_OF_A_ROW
+
     def _check(self, table: TableFiles, files: Sequence[File]) -> None:
         """Raise SparkNeeded if Spark must read the files because of settings or their size."""
         if self.needed is not None:
             raise self.needed
-        size = sum(file.item.size for file in files)
-        if size > self.small_batch * BYTES_OF_A_ROW:
+        if self._is_large(files):
+            size = sum(file.item.size for file in files)
             raise SparkNeeded(f"its files have {format_count(size, 'byte')}, more than a small batch")
         why = why_not_local(table, [file.item.name for file in files])
         if why is not None:

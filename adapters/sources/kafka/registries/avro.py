@@ -43,10 +43,12 @@ class NotAvro(ValueError):
 class AvroSchema:
     """A writer schema: the parsed schema that decodes bytes, and its Connect form as JSON.
 
-    `described` is the whole form. `described_row` has only the row of an envelope: `after`, else `before`.
+    `named` are the schemas that references in `parsed` name. `described` is the whole form. `described_row` has
+    only the row of an envelope: `after`, else `before`.
     """
 
     parsed: Any
+    named: Mapping[str, Any]
     to_json: ToJson | None
     described: str
     described_row: str
@@ -62,7 +64,7 @@ class AvroSchema:
             raise
         except _NO_SCHEMA as error:
             raise UnusableSchema(f"a part that Avro does not know: {error}") from error
-        return cls(parsed, to_json, _dump(schema), _dump(_row_of(schema)))
+        return cls(parsed, named, to_json, _dump(schema), _dump(_row_of(schema)))
 
     def decode(self, data: bytes) -> str:
         """Return the JSON of a value; raises NotAvro unless all bytes, to the last, are of this schema."""
@@ -129,13 +131,14 @@ class AvroMessages:
         framed = self.store.registry.split(data)
         if framed is None:
             return _in_hexadecimal(data)
-        schema = self._schema(framed.schema, where)
+        schema = self.schema(framed.schema, where)
         try:
             return render(schema, schema.decode(framed.body())).encode()
         except ValueError:  # of the compression, or of Avro
             return _in_hexadecimal(data)
 
-    def _schema(self, id_: str, where: str) -> AvroSchema:
+    def schema(self, id_: str, where: str) -> AvroSchema:
+        """Return a schema by its id; raises as `decode` does."""
         schema = self._schemas.get(id_)
         if schema is None:
             try:

@@ -46,6 +46,11 @@ class ConfluentRegistry:
         """Its URL as the name of a folder."""
         return quote(self.url, safe="")
 
+    @property
+    def head(self) -> int:
+        """The length of the zero and the id."""
+        return _HEAD
+
     def split(self, data: bytes) -> Framed | None:
         """Return the id of a schema and the bytes after it, or None for bytes that do not begin with a zero."""
         if len(data) < _HEAD or data[0] != 0:

@@ -40,12 +40,21 @@ class GlueRegistry:
         """One name for all regions, as the ids of AWS are unique."""
         return "aws-glue"
 
+    @property
+    def head(self) -> int:
+        """The length of the version, the compression and the id."""
+        return _HEAD
+
     def split(self, data: bytes) -> Framed | None:
         """Return the id of a schema and the bytes after it, or None for bytes that begin otherwise."""
         if len(data) < _HEAD or data[0] != _VERSION or data[1] not in (_PLAIN, _ZLIB):
             return None
-        body = data[_HEAD:]
-        return Framed(str(UUID(bytes=data[2:_HEAD])), lambda: _unpacked(body) if data[1] == _ZLIB else body)
+        body, is_packed = data[_HEAD:], data[1] == _ZLIB
+        return Framed(
+            str(UUID(bytes=data[2:_HEAD])),
+            lambda: _unpacked(body) if is_packed else body,
+            is_packed,
+        )
 
     def fetch(self, id_: str, where: str) -> str:
         """Return the text of an Avro schema; `where` is the message that needs it."""

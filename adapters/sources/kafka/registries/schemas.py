@@ -15,11 +15,12 @@ from lakeward.core.errors import SourceError
 class Framed(NamedTuple):
     """The id of a message's schema, and a function that returns the bytes after it.
 
-    `body` raises ValueError where they are broken.
+    `body` raises ValueError where they are broken. With `is_packed` they are compressed.
     """
 
     schema: str
     body: Callable[[], bytes]
+    is_packed: bool = False
 
 
 class Registry(Protocol):
@@ -28,6 +29,11 @@ class Registry(Protocol):
     @property
     def name(self) -> str:
         """The name of the registry's folder, which no other registry has."""
+        ...
+
+    @property
+    def head(self) -> int:
+        """The number of bytes before the body of a message; they alone say what its schema is."""
         ...
 
     def split(self, data: bytes) -> Framed | None:

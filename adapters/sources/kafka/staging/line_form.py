@@ -5,23 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from lakeward.adapters.sources.files.options import FilesOptions
-from lakeward.adapters.sources.kafka.broker import Record
 from lakeward.adapters.sources.kafka.options import AVRO, ROWS
 from lakeward.adapters.sources.kafka.staging.message_lines import ToLine, to_line
 from lakeward.adapters.sources.kafka.staging.plain_records import to_row
 from lakeward.adapters.sources.kafka.transactions.transaction_topic import Decode
 from lakeward.core.dimension import TableName
 
-
-class MessageDecoder(Protocol):
-    """A decoder of messages that are not JSON."""
-
-    def decode(self, record: Record, topic: str, partition: int, *, is_flat: bool) -> Record:
-        """Return a message as JSON with a schema; if `is_flat`, its value is a row, else an envelope."""
-        ...
+if TYPE_CHECKING:
+    from lakeward.adapters.sources.kafka.registries.avro import AvroMessages
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +32,7 @@ class LandingForm:
 
     format: TableFormat = field(default_factory=TableFormat)
     of_tables: Mapping[TableName, TableFormat] = field(default_factory=dict)
-    avro: MessageDecoder | None = None
+    avro: AvroMessages | None = None
 
     def of(self, table: TableName, form: FilesOptions) -> ToLine:
         """Return the function that makes lines of a table's messages; its files are read by the options `form`."""
@@ -49,6 +43,14 @@ class LandingForm:
             return to_line
         decode = self.decoder(table, form)
         return lambda topic, partition, record: to_line(topic, partition, decode(topic, partition, record))
+
+    def raw(self, table: TableName, form: FilesOptions) -> AvroMessages | None:
+        """Return what splits messages that land as they were sent, to be read in columns; None for other messages.
+
+        They must be envelopes.
+        """
+        is_avro = self.of_tables.get(table, self.format).format == AVRO
+        return self.avro if is_avro and form.form == "envelope" else None
 
     def decoder(self, table: TableName, form: FilesOptions) -> Decode:
         """Return the function that makes JSON of a table's messages."""

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from lakeward.adapters.sources.kafka.broker import Record
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, parse_ranges, parse_transaction_ranges
-from lakeward.adapters.sources.kafka.staging.message_lines import ToLine, to_line
+from lakeward.adapters.sources.kafka.staging.message_lines import LineWriter, OpenWriter
 from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
@@ -78,13 +78,13 @@ class MessageStaging:
         of: OffsetRange,
         records: Iterator[Record],
         is_full: Callable[[int, int], bool],
-        to_line: ToLine = to_line,
+        open_writer: OpenWriter = LineWriter,
     ) -> WrittenFile | None:
         """Write the messages of a range, and return the written file; None where there are no messages.
 
-        `to_line` makes the line of a message. `is_full` is called after each message with the number of messages
-        and of bytes; when it returns True, the range ends after that message. Raises SourceError where the file
-        cannot be written.
+        `open_writer` makes the writer of the file. `is_full` is called after each message with the number of
+        messages and of bytes; when it returns True, the range ends after that message. Raises SourceError where the
+        file cannot be written.
         """
         first = next(records, None)
         if first is None:
@@ -94,12 +94,14 @@ class MessageStaging:
         part = self.new_file(table, of)
         try:
             with part.open("wb") as file:
+                writer = open_writer(file, place)
                 for record in chain([first], records):
-                    size += file.write(to_line(*place, record))
+                    size += writer.write(record)
                     count, last = count + 1, record
                     if is_full(count, size):
                         reached = record.offset + 1
                         break
+                writer.finish()
                 file.flush()
                 os.fsync(file.fileno())
             written_range = OffsetRange(of.topic, of.id, of.partition, of.start, reached)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from json.encoder import encode_basestring
-from typing import Final
+from typing import BinaryIO, Final, Protocol, TypeAlias
 
 from lakeward.adapters.sources.kafka.broker import Record
+from lakeward.adapters.sources.kafka.topics import TopicPartition
 
 _NO_UTF_8: Final = "no UTF-8, in hexadecimal: "
 """Precedes the bytes of a value that is not UTF-8. It is no JSON object, so its row goes into quarantine."""
@@ -54,3 +56,35 @@ def to_text(data: bytes | None) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         return _NO_UTF_8 + data.hex()
+
+
+class MessageWriter(Protocol):
+    """Writes messages into a file."""
+
+    def write(self, record: Record) -> int:
+        """Write a message, and return how many bytes of a batch it counts."""
+        ...
+
+    def finish(self) -> None:
+        """Write what remains."""
+        ...
+
+
+OpenWriter: TypeAlias = Callable[[BinaryIO, TopicPartition], MessageWriter]
+"""Makes the writer of a file for the messages of a partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineWriter:
+    """Writes messages as lines."""
+
+    file: BinaryIO
+    place: TopicPartition
+    to_line: ToLine = to_line
+
+    def write(self, record: Record) -> int:
+        """Write a message, and return the bytes of its line."""
+        return self.file.write(self.to_line(*self.place, record))
+
+    def finish(self) -> None:
+        """Do nothing: all lines are written."""

@@ -7,16 +7,21 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from lakeward.adapters.sources.kafka.broker import Broker
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
 from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging
-from lakeward.adapters.sources.kafka.staging.message_lines import ToLine, to_line
+from lakeward.adapters.sources.kafka.staging.message_lines import LineWriter, OpenWriter, ToLine, to_line
+from lakeward.adapters.sources.kafka.staging.raw_messages import DamagedFile, RawWriter, is_raw, read_records
 from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.core.dimension import TableName
+from lakeward.core.errors import SourceError
+
+if TYPE_CHECKING:
+    from lakeward.adapters.sources.kafka.registries.avro import AvroMessages
 
 log = structlog.get_logger()
 
@@ -44,6 +49,40 @@ class ProgressLog:
             log.info("reads messages", **place._asdict(), messages=messages, of=of.end - of.start)
 
 
+@dataclass(frozen=True, slots=True)
+class TransferForm:
+    """The form of written files: lines, or with `raw` messages as they were sent if they are more than `few`."""
+
+    to_line: ToLine = to_line
+    raw: AvroMessages | None = None
+    few: int = 0
+
+    def writer(self, most: int) -> OpenWriter:
+        """Return the writer for at most so many messages."""
+        if self.raw is not None and most > self.few:
+            return partial(RawWriter, avro=self.raw)
+        return partial(LineWriter, to_line=self.to_line)
+
+    def make_lines(self, staging: MessageStaging, table: TableName, of: OffsetRange) -> bool:
+        """Write the messages of a file anew as lines, if they are as they were sent; return whether they were.
+
+        Raises SourceError for a damaged file, and as `AvroMessages.decode` does.
+        """
+        file = staging.folder(table) / of.name
+        if not is_raw(file):
+            return False
+        writer = partial(LineWriter, to_line=self.to_line)
+        try:
+            staging.write(table, of, read_records(file), lambda *_: False, writer)
+        except DamagedFile as error:
+            raise SourceError(
+                f"{table}: the staged file {of.name} is damaged",
+                found=str(error),
+                todo=f"Nothing of this batch was applied. Delete {file}: the next run reads its messages again.",
+            ) from error
+        return True
+
+
 @dataclass(slots=True)
 class Transfer:
     """Reads one batch from a broker into files, up to a number of messages, of bytes and of seconds.
@@ -54,10 +93,9 @@ class Transfer:
     messages: int
     bytes: int
     seconds: float
-    to_line: ToLine = to_line
+    form: TransferForm = TransferForm()
     clock: Callable[[], float] = time.monotonic
     _deadline: float = field(default=0.0, init=False)
-
 
     def run(
         self, broker: Broker, staging: MessageStaging, table: TableName, wanted: Sequence[OffsetRange]
@@ -70,10 +108,14 @@ class Transfer:
             if ranges and (messages <= 0 or size <= 0 or self.clock() >= self._deadline):
                 break
             share = len(wanted) - number
-            is_full = partial(self._is_full, progress, one, max(1, messages // share), max(1, size // share))
+            most = max(1, messages // share)
+            is_full = partial(self._is_full, progress, one, most, max(1, size // share))
+            writer = self.form.writer(min(most, one.end - one.start))
             with closing(broker.read(one.topic, one.partition, one.start, one.end)) as records:
-                written = staging.write(table, one, records, is_full, self.to_line)
+                written = staging.write(table, one, records, is_full, writer)
             if written is not None:
+                if written.messages <= self.form.few:
+                    self.form.make_lines(staging, table, written.range)
                 messages, size = messages - written.messages, size - written.bytes
                 ranges.append(written.range)
         return ranges

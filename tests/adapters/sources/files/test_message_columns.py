@@ -17,7 +17,7 @@ from line_feeds import table_of
 
 from lakeward.adapters.sources.files.file_columns import File, inspect_file
 from lakeward.adapters.sources.files.local.json_lines import SmallLines, with_flags
-from lakeward.adapters.sources.files.local.message_columns import reader
+from lakeward.adapters.sources.files.local.message_columns import line_parts, reader
 from lakeward.adapters.sources.files.local.message_columns.cells import typed
 from lakeward.adapters.sources.files.local.message_columns.log_positions import places_and_logs
 from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
@@ -238,7 +238,7 @@ def test_parts_of_a_file_are_read_as_the_whole(tmp_path: Path, monkeypatch: pyte
     feed = feed_of(tmp_path, "values")
     lines = [line for line in (message(Random(place)) for place in range(30)) if is_read_alike(feed, line)]
     files = [feed.file(lines)]
-    monkeypatch.setattr(reader, "_BYTES_OF_A_PART", 2_000)
+    monkeypatch.setattr(line_parts, "_BYTES", 2_000)
     assert feed.in_columns(files).equals(feed.small(files))
 
 

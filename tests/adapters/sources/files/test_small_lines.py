@@ -27,6 +27,7 @@ from lakeward.adapters.sources.files.json_lines.message_warnings import NO_PLACE
 from lakeward.adapters.sources.files.json_lines.other_tables import HAS_OTHER
 from lakeward.adapters.sources.files.local.json_lines import SmallLines
 from lakeward.adapters.sources.files.local.line_reader import read_lines_of, read_rows
+from lakeward.adapters.sources.files.local.message_columns.message_form import Lines
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.messages.decoded import OTHER_TABLE, ROWS_GONE
 from lakeward.adapters.spark.frames import local_source_rows
@@ -83,7 +84,7 @@ def is_readable(table: TableFiles, line: object) -> bool:
 def read(feed: Feed, spark: SparkSession) -> Read:
     items = [SourceObject(name, order, 1, 0) for order, name in enumerate(feed.names, 1)]
     lines, files = SmallLines(20_000), [File(item, feed.table.format_of(item.name)) for item in items]
-    files = [*lines.with_versions(feed.table, files)]
+    files = [*lines.with_versions(feed.table, files, Lines())]
     assert lines.needed is None
     table = replace(feed.table, dimension=with_schema(feed.table, files))
     return Read(table, files, LocalFrame(lines.read(table, files), lambda: spark))

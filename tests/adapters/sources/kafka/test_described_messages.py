@@ -14,20 +14,23 @@ import pytest
 from avro_messages import ENVELOPE, envelope, framed
 from envelope_feeds import KEY, TYPES, message
 from kafka_feeds import TOPIC, feed
+from kafka_feeds import message as order_message
 from line_feeds import table_of
 from registries import stub_registry
 
-from lakeward.adapters.sources.files.file_columns import File, inspect_file
+from lakeward.adapters.sources.files.file_columns import File, inspect_file, with_schema
 from lakeward.adapters.sources.files.local.json_lines import SmallLines, with_flags
 from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.kafka.broker import Record
 from lakeward.adapters.sources.kafka.staging.message_lines import to_line
-from lakeward.adapters.sources.kafka.staging.payloads import without_schemas
+from lakeward.adapters.sources.kafka.staging.staged_messages import StagedMessages
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import ORDERED
+from lakeward.core.errors import SourceError
 from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.schema import Schema
 
 MESSAGES: Final = 60
 NAMED: Final = {
@@ -84,7 +87,7 @@ class Staged:
         return SmallLines(10**6).read(self.table, files)
 
     def in_columns(self, files: Sequence[File]) -> pa.Table:
-        described = without_schemas(self.table, files)
+        described = StagedMessages().described(self.table, files)
         assert described is not None
         return with_flags(self.table, MessageBatch.of(described, files).read())
 
@@ -198,9 +201,49 @@ def test_tables_are_read_with_schemas_where_these_matter(staged: Staged, bodies:
     table = staged.table
     keeps_text = replace(table, dimension=replace(table.dimension, keeps_text=True))
     by_schema = replace(table, options=table.options.model_copy(update={"types": "schema"}))
-    assert without_schemas(keeps_text, files) is None
-    assert without_schemas(by_schema, files) is None
-    assert without_schemas(table, [staged.file([bodies[0]])]) is None
+    assert StagedMessages().described(keeps_text, files) is None
+    assert StagedMessages().described(by_schema, files) is None
+    assert StagedMessages().described(table, [staged.file([bodies[0]])]) is None
+
+
+def by_schema(staged: Staged, files: Sequence[File], lines: SmallLines) -> tuple[TableFiles, Sequence[File]]:
+    """Return the table with the columns that the schemas of its messages describe, and its files with these."""
+    options = staged.table.options.model_copy(update={"types": "schema"})
+    table = replace(staged.table, options=options, dimension=replace(staged.table.dimension, schema=Schema(())))
+    files = lines.with_versions(table, files, StagedMessages())
+    return replace(table, dimension=with_schema(table, files)), files
+
+
+def test_types_are_those_of_the_schemas(staged: Staged, bodies: Sequence[str]) -> None:
+    """Those of a large batch are found as bytes, unless messages have none, or they describe other columns."""
+    usual = [described(body) for body in bodies]
+    sent = [staged.file([*usual[half::2], None], order) for order, half in zip((10, 20), range(2), strict=True)]
+    large, small = SmallLines(1), SmallLines(10**6)
+    table, files = by_schema(staged, sent, large)
+    assert (large.is_by_form, small.is_by_form) == (True, False)
+    in_columns = StagedMessages().described(table, files)
+    assert in_columns is not None
+    events = with_flags(table, MessageBatch.of(in_columns, files).read())
+    assert events.equals(small.read(*by_schema(staged, sent, small)))
+    for other in (bodies[0], described(bodies[0], schema_text(seen="io.debezium.time.Timestamp"))):
+        assert StagedMessages().versions(table, [*sent, staged.file([usual[0], other], 30)]) is None
+
+
+def test_messages_of_other_tables_are_not_taken_for_those_of_the_table(tmp_path: Path) -> None:
+    """Their columns would be refused, as they lack the key."""
+    own = feed(tmp_path, types="schema")
+    schema = {"type": "struct", "fields": [{"type": "string", "optional": True, "field": "colour"}]}
+    envelope_schema = {"type": "struct", "fields": [{**schema, "field": "after"}]}
+    payload = {**json.loads(order_message(1, table="colours")), "after": {"colour": "red"}}
+    for _ in range(20):
+        own.broker.send(TOPIC, written({"schema": envelope_schema, "payload": payload}).encode())
+    source = own.open()
+    source.files.small_batch = 10
+    with pytest.raises(AssertionError, match="a small batch needs no Spark"):
+        source.read(own.dimension(source), own.take(source), 1)
+    source.files.small_batch = 20
+    with pytest.raises(SourceError, match="messages of other tables alone"):
+        source.read(own.dimension(source), own.take(source), 1)
 
 
 def rows_in_avro(folder: Path, small_batch: int) -> pa.Table:

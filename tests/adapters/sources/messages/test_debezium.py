@@ -19,6 +19,7 @@ from lakeward.adapters.sources.dms.paths.file_names import PLACES
 from lakeward.adapters.sources.files.event_frame import frame_of as frame_of_files
 from lakeward.adapters.sources.files.file_columns import File
 from lakeward.adapters.sources.files.local.json_lines import SmallLines
+from lakeward.adapters.sources.files.local.message_columns.message_form import Lines
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.messages.message import placeholders
@@ -53,7 +54,7 @@ def frame_of(engine: SparkSession | None, folder: Path, feeds: Mapping[int, Capt
     if engine is not None:
         return frame_of_files(table, files)
     lines = SmallLines(20_000)
-    return LocalFrame(lines.read(table, [*lines.with_versions(table, files)]), spark)
+    return LocalFrame(lines.read(table, [*lines.with_versions(table, files, Lines())]), spark)
 
 
 def read(frames: Sequence[Frame]) -> Sequence[Row]:

@@ -1,46 +1,57 @@
 """Reader of files of Debezium messages in this process, for batches of more rows than plain Python reads.
 
-Arrow splits the files into lines, decodes their messages and converts their cells, in parts and on all cores. The
-events are those of a small batch. A batch that has a message of another form, or a row for quarantine, is left to
-Spark.
+Arrow decodes the messages and converts their cells, in parts of a file and on all cores. The events are those of a
+small batch. A batch that has a message of another form, or a row for quarantine, is left to Spark.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.adapters.sources.files.file_columns import File
 from lakeward.adapters.sources.files.json_lines.envelope_rows import EnvelopeRows
-from lakeward.adapters.sources.files.local.line_reader import open_unpacked
 from lakeward.adapters.sources.files.local.message_columns.events import MessageEvents, why_not_events
+from lakeward.adapters.sources.files.local.message_columns.line_parts import line_parts
 from lakeward.adapters.sources.files.table_files import TableFiles
-from lakeward.adapters.sources.messages.envelopes import IS_DECODED
+from lakeward.adapters.sources.messages.envelopes import IS_DECODED, Envelopes
 from lakeward.adapters.sources.rows.local_files import is_packed_otherwise
 from lakeward.adapters.sources.rows.read_spec import Reading
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_source_rows import FilePlace
-from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.core.text.numbers import format_count
 
-MOST_BYTES: Final = 256 * 1024**2
-"""The most bytes of the files of a batch, unpacked. Memory holds some parts, and all events: a third of that.
+MOST_BYTES: Final = 272 * 1024**2
+"""The most bytes of the files of a batch, unpacked: the default `max_bytes`, and the messages that exceed it.
 
-It may hold the events of another batch as well, which are read ahead.
+Memory holds some parts, and all events: a third of that. It may hold the events of another batch as well, which are
+read ahead.
 """
 
-_BYTES_OF_A_PART: Final = 4 * 1024**2
 _PARTS_A_CORE: Final = 2
-_MOST_FAILURES: Final = 8
-"""How often a part may be halved: its messages may be decoded apart, but one of another form ends the attempt."""
+
+
+class Part(Protocol):
+    """A part of a file of messages."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it counts of `MOST_BYTES`."""
+        ...
+
+    def decoded(self, envelopes: Envelopes) -> Sequence[pa.RecordBatch]:
+        """Return its messages as `Envelopes.decode` does; raises SparkNeeded if Spark must decode them."""
+        ...
+
+
+PartsOf: TypeAlias = Callable[[TableFiles, File], Iterator[Part]]
+"""Returns the parts of a file; raises SparkNeeded if it cannot be read to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +62,15 @@ class MessageBatch:
     files: tuple[File, ...]
     reading: Reading
     rows: EnvelopeRows
+    parts_of: PartsOf = line_parts
 
     @classmethod
-    def of(cls, table: TableFiles, files: Sequence[File]) -> MessageBatch:
+    def of(cls, table: TableFiles, files: Sequence[File], parts_of: PartsOf = line_parts) -> MessageBatch:
         """Return the batch of files; raises SparkNeeded if Spark must read them.
 
         `table` has the columns that the files have.
         """
-        return cls(table, tuple(files), table.reading, _rows_of(table, files))
+        return cls(table, tuple(files), table.reading, _rows_of(table, files), parts_of)
 
     def read(self) -> pa.Table:
         """Return the events of the files; raises SparkNeeded if Spark must read them."""
@@ -67,8 +79,8 @@ class MessageBatch:
         with ThreadPoolExecutor(pa.cpu_count()) as pool:
             for rank, file in enumerate(self.files):
                 part_reader = self._part_reader(rank, file)
-                for part in _parts(self.table, file):
-                    remaining_bytes -= len(part.data)
+                for part in self.parts_of(self.table, file):
+                    remaining_bytes -= part.size
                     if remaining_bytes < 0:
                         most = format_count(MOST_BYTES, "byte")
                         raise SparkNeeded(f"the files of the batch have more than {most}")
@@ -100,43 +112,14 @@ def _rows_of(table: TableFiles, files: Sequence[File]) -> EnvelopeRows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """A part of a file: its lines as bytes, and the number of the first line."""
-
-    data: bytes
-    first: int
-
-    def lines(self) -> pa.Array:
-        """Return the lines; the bytes are not copied."""
-        end = len(self.data) - self.data.endswith(b"\n")
-        buffers = (None, pa.py_buffer(np.array([0, end], np.int32)), pa.py_buffer(self.data))
-        return pc.split_pattern(pa.Array.from_buffers(pa.string(), 1, buffers), "\n").flatten()
-
-
-def _parts(table: TableFiles, file: File) -> Iterator[_Part]:
-    """Yield the parts of a file, unpacked; raises SparkNeeded if it cannot be unpacked."""
-    first = 1
-    try:
-        with open_unpacked(table, file.item.name) as opened:
-            while data := opened.read(_BYTES_OF_A_PART) + opened.readline():
-                yield _Part(data, first)
-                first += data.count(b"\n")
-    except (OSError, EOFError, zlib.error) as error:
-        raise SparkNeeded(f"{file.item.name} cannot be read to its end") from error
-
-
-@dataclass(frozen=True, slots=True)
 class _PartReader:
     rows: EnvelopeRows
     events: MessageEvents
 
-    def read(self, part: _Part) -> pa.Table:
+    def read(self, part: Part) -> pa.Table:
         """Return the events of a part; raises SparkNeeded for messages of another form."""
         try:
-            lines = part.lines()
-            numbers = pa.array(np.arange(part.first, part.first + len(lines)), pa.int64())
-            columns = {VALUE: lines, NAME: pa.nulls(len(lines), pa.string()), LINE: numbers}
-            decoded = self.rows.envelopes.decode(pa.RecordBatch.from_pydict(columns), _MOST_FAILURES)
+            decoded = part.decoded(self.rows.envelopes)
             if not all(pc.all(batch.column(IS_DECODED)).as_py() for batch in decoded):
                 raise SparkNeeded("a message has another form than the usual one")
             return pa.concat_tables(map(self.events.of, decoded))
