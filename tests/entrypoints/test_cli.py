@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import runpy
 import subprocess
@@ -94,6 +95,16 @@ def test_the_help_is_plain_text_where_there_is_no_terminal(lakeward: Command) ->
 
 def test_the_version_is_that_of_the_package(lakeward: Command) -> None:
     assert lakeward("--version").out == f"lakeward {package.__version__}\n"
+
+
+def test_a_command_collects_garbage_rarely(lakeward: Command) -> None:
+    before = gc.get_threshold()
+    gc.set_threshold(700)
+    try:
+        lakeward("--version")
+        assert gc.get_threshold()[0] > 10_000
+    finally:
+        gc.set_threshold(*before)
 
 
 def test_the_installed_script_ends_with_the_exit_code(tmp_path: Path) -> None:
