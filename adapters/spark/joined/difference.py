@@ -151,8 +151,6 @@ def _align(plan: JoinPlan, stored: DataFrame, joined: DataFrame, touched: DataFr
     if touched is None:
         return stored.join(joined, key, "full").selectExpr("*", f"bigint(NULL) AS {_TOUCHED}")
     touched = touched.selectExpr(*map(quoted, key), f"{INSTANT} AS {_TOUCHED}")
-    if plan.reasons:
-        return stored.join(joined, key, "full").join(touched, key, "left")
     return touched.join(stored, key, "left").join(joined, key, "left")
 
 
@@ -205,6 +203,5 @@ def _change_instant(plan: JoinPlan) -> str:
     run = of_time(f"{plan.ran}L", history)
     if isinstance(history.validity, ByRun):
         return run
-    is_newer = "false" if plan.is_redeclared else f"{_TOUCHED} IS NOT NULL OR row.instant > last.reached"
-    is_dated = f"last IS NULL OR {is_newer}"
+    is_dated = f"last IS NULL OR {_TOUCHED} IS NOT NULL OR row.instant > last.reached"
     return f"CASE WHEN {is_dated} THEN coalesce(greatest({_TOUCHED}, row.instant), {run}) ELSE {run} END"

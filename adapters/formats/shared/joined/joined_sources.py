@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -35,9 +35,6 @@ from lakeward.core.joined.plan import JoinPlan, SourceCommit, SourceState
 from lakeward.core.pipeline.consistent_read import read_consistently
 from lakeward.core.ports import TableState, Version
 from lakeward.core.progress import Progress
-
-R = TypeVar("R")
-
 
 class JoinableTable(Protocol):
     """A table that a joined table reads."""
@@ -88,7 +85,8 @@ class SourceReader:
         all_keys = (
             reduce(DataFrame.unionByName, keys).groupBy(*self.source.key).agg(F.expr(instant)).localCheckpoint()
         )
-        if not has_all_deletes(self.table, self._now.batch, self._since):
+        state = state_of(self.table)
+        if state is None or state.remembers > self._since:
             raise CommitConflict(f"{self._dimension.name}: it forgot deletes behind batch {self._since} meanwhile")
         return all_keys
 
@@ -185,12 +183,8 @@ def state_of(table: JoinableTable, passed: SourceCommit | None = None) -> Source
 
     `passed` is the commit up to which the joined table has read it, or None if it has not.
     """
-    return _read_consistently(table, partial(_state_of, table, passed))
-
-
-def _read_consistently(table: JoinableTable, read: Callable[[TableState], R]) -> R:
-    """Return what `read` returns, and read again if another run has committed meanwhile."""
-    return read_consistently(table.side_tables.change_log.dimension.name, table.state, read)
+    name = table.side_tables.change_log.dimension.name
+    return read_consistently(name, table.state, partial(_state_of, table, passed))
 
 
 def _state_of(table: JoinableTable, passed: SourceCommit | None, state: TableState) -> SourceState | None:
@@ -223,19 +217,6 @@ def newest_replacement(change_log: ChangeLogTable) -> int:
             newest = batch
         epoch = record.epoch
     return newest
-
-
-def has_all_deletes(table: JoinableTable, batch: int, since: int) -> bool:
-    """Return whether the change log still has all deletes between two batches, `since` and `batch`."""
-
-    def has_all(state: TableState) -> bool:
-        change_log, progress = table.side_tables.change_log, state.progress
-        if progress.batch <= batch:
-            return True
-        change_log.batches.objects(progress)
-        return newest_forgotten(change_log, progress) <= since
-
-    return _read_consistently(table, has_all)
 
 
 def newest_forgotten(change_log: ChangeLogTable, progress: Progress) -> int:

@@ -85,12 +85,10 @@ class JoinedLakeTable:
         changes = {name: readers[name].changes() for name in plan.since}
         moving = [name for name in plan.since if self.joining.needs_earlier_rows(name)]
         before = {name: readers[name].before(changes[name]) for name in moving}
-        touched = find_touched_keys(self.joining, changes, before, tables) if self._needs_changes(plan) else None
-        touched = None if touched is None else touched.localCheckpoint()
-        keys = None if plan.reasons else touched
-        stored = self._stored_rows(snapshot, keys)
+        touched = find_touched_keys(self.joining, changes, before, tables) if plan.since else None
+        stored = self._stored_rows(snapshot, touched)
         compare = compare_mirror if self.joining.joined.history is None else compare_history
-        difference = compare(plan, stored, join_frames(self.joining, tables, keys), touched)
+        difference = compare(plan, stored, join_frames(self.joining, tables, touched), touched)
         detail = MergeDetail(
             upserts=difference.written, removed=difference.removed, table=snapshot, cached=[difference.cached]
         )
@@ -107,10 +105,6 @@ class JoinedLakeTable:
             )
             partitions.refuse_lossy_texts(merge, rows_to_write(merge, resolved))
         return resolved
-
-    def _needs_changes(self, plan: JoinPlan) -> bool:
-        """Return whether changed keys matter. Where all rows are made anew, they only date what changed."""
-        return bool(plan.since) and (not plan.reasons or self.joining.joined.history is not None)
 
     def _stored_rows(self, snapshot: TableSnapshot | None, keys: DataFrame | None) -> DataFrame:
         """Return the stored rows, of these keys or of all."""

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.spark
 RUN = 20
 
 
-def plan_of(history: History, *, is_first: bool = False, is_redeclared: bool = False) -> JoinPlan:
+def plan_of(history: History, *, is_first: bool = False) -> JoinPlan:
     joined = JoinDeclaration(name=TableName("dw", "t"), sources=shapes()["dimension"], history=history)
     progress = JoinProgress(batch=2, digest="", passed={})
     return JoinPlan(
@@ -30,7 +30,6 @@ def plan_of(history: History, *, is_first: bool = False, is_redeclared: bool = F
         progress=progress,
         ran=RUN,
         is_first=is_first,
-        is_redeclared=is_redeclared,
     )
 
 
@@ -67,11 +66,6 @@ def test_a_change_counts_from_its_time_and_from_the_run_where_nothing_dates_it(
     spark: SparkSession, touched: int | None, row: int | None, reached: int | None, right: int
 ) -> None:
     assert begins(spark, plan_of(History()), touched, row, reached) == right
-
-
-def test_a_row_that_another_declaration_changed_counts_from_the_run(spark: SparkSession) -> None:
-    plan = plan_of(History(), is_redeclared=True)
-    assert (begins(spark, plan, 8, 9, 5), begins(spark, plan, 8, 9, None)) == (RUN, 9)
 
 
 def test_the_first_batch_and_the_run_date_rows_by_option(spark: SparkSession) -> None:
