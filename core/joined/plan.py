@@ -56,7 +56,7 @@ class JoinProgress:
             batch=values["batch"],
             digest=values["digest"],
             passed={name: SourceCommit(*one) for name, one in values["passed"].items()},
-            unshown=OmittedRows.of(values.get("unshown", {})),
+            unshown=OmittedRows(**values.get("unshown", {})),
         )
 
 

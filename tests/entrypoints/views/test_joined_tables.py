@@ -11,8 +11,7 @@ from lakeward.core.joined.declaration import JoinDeclaration, JoinType, Source
 from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
-from lakeward.core.joined.preparation import PreparedJoin
-from lakeward.core.joined.refresh import JoinReport
+from lakeward.core.joined.refresh import JoinReport, PreparedJoin
 from lakeward.core.ports import TableState
 from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
@@ -71,9 +70,7 @@ def plan_of(since: dict[str, int], *whole: str) -> JoinPlan:
         (replace(CUSTOMER, at=None, otherwise={}), []),
     ],
 )
-def test_a_plan_describes_lookups_and_rows_without_a_match(
-    source: Source, words: list[str]
-) -> None:
+def test_a_plan_describes_lookups_and_rows_without_a_match(source: Source, words: list[str]) -> None:
     joined = JoinDeclaration(name=TableName("dw", "facts"), sources={"orders": ORDERS, "customer": source})
     assert lookups(joined) == words
 

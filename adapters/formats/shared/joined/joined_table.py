@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.formats.shared.joined.joined_sources import JoinableTable, SourceReader, state_of
+from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader, state_of
+from lakeward.adapters.formats.shared.operations.opened_table import FormatTable
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
-from lakeward.adapters.formats.shared.resolution.resolver import Resolve
 from lakeward.adapters.formats.shared.rows.new_rows import rows_to_write
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
@@ -32,30 +31,14 @@ from lakeward.core.ports import Commit, MergeResult, TableState
 from lakeward.core.progress import Progress
 
 
-class ResolvableTable(Protocol):
-    """A table whose rows can be resolved from something else than events."""
-
-    def state(self) -> TableState:
-        """Return the state as of its last commit of ours."""
-        ...
-
-    def resolve_with(self, plan: MergePlan, work: Resolve) -> MergeResult:
-        """Resolve a plan against the table as it is, by a given function. Nothing is written."""
-        ...
-
-    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
-        """Make rows and progress visible in one commit."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class JoinedLakeTable:
     """A joined table (`table`, called `name` in the lake) and its sources (`of`) by their names."""
 
     name: str
     joining: JoinDefinition
-    table: ResolvableTable
-    of: Mapping[str, JoinableTable]
+    table: FormatTable
+    of: Mapping[str, FormatTable]
     spark: Callable[[], SparkSession]
 
     def state(self) -> TableState:
