@@ -33,13 +33,10 @@ class JoinDefinition:
         """Whether a source has versions that the joined table takes over."""
         return self.tables[name].history is not None and not self.joined.sources[name].as_now
 
-    def looks_up(self, name: str) -> bool:
-        """Whether the version of a source is looked up that was valid at a time of another row."""
-        return self.joined.sources[name].at is not None
-
     def reads_versions(self, name: str) -> bool:
-        """Whether all versions of a source are read, not only its present rows."""
-        return self.looks_up(name) or (self.over_time and self.keeps_versions(name))
+        """Whether all versions of a source are read, not only its present rows: over time, or to look them up."""
+        is_looked_up = self.joined.sources[name].at is not None
+        return is_looked_up or (self.over_time and self.keeps_versions(name))
 
     def otherwise(self, name: str) -> Mapping[str, Cell]:
         """Return the values of the columns of a source where no row of it is found."""
