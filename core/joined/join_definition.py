@@ -47,10 +47,6 @@ class JoinDefinition:
         """Return the columns by which rows of a source are found: those that it is joined on, else its key."""
         return link_columns(self.joined, name, self.tables[name])
 
-    def is_grouped(self, name: str) -> bool:
-        """Whether several rows of a source make one."""
-        return bool(self.joined.sources[name].aggregates)
-
     def needs_earlier_rows(self, name: str) -> bool:
         """Whether earlier rows of a source must be known, because a change may move one to another joined row."""
         return not set(self.link_columns(name)) <= set(self.tables[name].key)
