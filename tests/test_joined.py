@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -18,8 +19,11 @@ from joined_runs import TIMED, joined, put, shown
 from project import Project, any_kind
 from pyspark.sql import SparkSession
 
+from lakeward.adapters.formats.shared.joined import joined_sources
 from lakeward.adapters.formats.shared.joined.joined_table import JoinedLakeTable
-from lakeward.core.errors import CommitConflict, TableError
+from lakeward.adapters.formats.shared.operations.opened_table import FormatTable
+from lakeward.core.errors import TableError
+from lakeward.core.joined.plan import SourceState
 from lakeward.entrypoints import container
 
 pytestmark = pytest.mark.spark
@@ -40,19 +44,19 @@ warehouse = "lake"
 [defaults]
 key = ["customer_id"]
 
-[tables."case.customer_master".columns]
-customer_id = "int"
-first_name = "string"
-last_name = "string"
-employer_name = "string"
-row_audit_ts = "timestamp"
+[tables."case.customer_master"]
+columns.customer_id = "int"
+columns.first_name = "string"
+columns.last_name = "string"
+columns.employer_name = "string"
+columns.row_audit_ts = "timestamp"
 
-[tables."case.customer_address".columns]
-customer_id = "int"
-email_id = "string"
-city = "string"
-country = "string"
-row_audit_ts = "timestamp"
+[tables."case.customer_address"]
+columns.customer_id = "int"
+columns.email_id = "string"
+columns.city = "string"
+columns.country = "string"
+columns.row_audit_ts = "timestamp"
 
 [joined."dw.dim_customer"]
 mode = "history"
@@ -66,38 +70,23 @@ is_current = false
 valid_from = "rec_eff_dt"
 valid_to = "rec_exp_dt"
 
-[joined."dw.dim_customer".sources.master]
-table = "case.customer_master"
-columns = ["customer_id", "first_name", "last_name", "employer_name"]
-
-[joined."dw.dim_customer".sources.address]
-table = "case.customer_address"
-on = ["customer_id"]
-columns = ["email_id", "city", "country"]
+[joined."dw.dim_customer".sources]
+master = {{ table = "case.customer_master", columns = ["customer_id", "first_name", "last_name", "employer_name"] }}
+address = {{ table = "case.customer_address", on = ["customer_id"], columns = ["email_id", "city", "country"] }}
 """
 
 SHOP = """
 [defaults]
 key = ["id"]
 lateness = "30d"
-{mode}
 
-[tables."shop.customer".columns]
-id = "int"
-name = "string"
-
-[tables."shop.orders".columns]
-id = "int"
-customer = "int"
-amount = "decimal(8,2)"
+[tables]
+"shop.customer".columns = { id = "int", name = "string" }
+"shop.orders".columns = { id = "int", customer = "int", amount = "decimal(8,2)" }
 
 [joined."dw.customer_summary"]
 unknown = true
-{mode}
-
-[joined."dw.customer_summary".sources.customer]
-table = "shop.customer"
-columns = ["id", "name"]
+sources.customer = { table = "shop.customer", columns = ["id", "name"] }
 
 [joined."dw.customer_summary".sources.orders]
 table = "shop.orders"
@@ -106,9 +95,9 @@ to = ["id"]
 
 [joined."dw.customer_summary".sources.orders.aggregates]
 orders = "count"
-total = {{ function = "sum", column = "amount" }}
-most = {{ function = "max", column = "amount" }}
-newest = {{ function = "latest", column = "amount", by = "id" }}
+total = { function = "sum", column = "amount" }
+most = { function = "max", column = "amount" }
+newest = { function = "latest", column = "amount", by = "id" }
 """
 ON_TWO = pytest.mark.parametrize(
     "project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True
@@ -152,11 +141,9 @@ NESTED = """
 key = ["id"]
 lateness = "30d"
 
-[tables."shop.customer".columns]
-id = "int"
-name = "string"
-
-[tables."shop.orders"]
+[tables]
+"shop.customer".columns = { id = "int", name = "string" }
+"shop.orders" = {}
 
 [joined."dw.customer_summary".sources]
 customer = { table = "shop.customer", columns = ["id"] }
@@ -169,10 +156,8 @@ GROUPS = """
 key = ["id"]
 {mode}
 
-[tables."shop.orders".columns]
-id = "int"
-land = "int"
-amount = "int"
+[tables]
+"shop.orders".columns = {{ id = "int", land = "int", amount = "int" }}
 
 [joined."dw.by_land"]
 unknown = true
@@ -191,19 +176,23 @@ aggregates = {{ orders = "count", total = {{ function = "sum", column = "amount"
 def test_rows_that_cannot_be_shown_are_warned_of(project: Project, mode: str) -> None:
     project.configure(GROUPS.format(mode=f'mode = "{mode}"'), f'{TIMED}\nnull_text = ""')
     put(project, "orders", 1, "I,1,49,10", "I,2,,20", "I,3,,40", "I,4,-1,80")
-    [of_keys, of_unknown] = joined(project)["warnings"]
-    assert of_keys.startswith("2 rows of orders (shop.orders) left out: NULL in land, and NULL is no key.")
-    assert "has a row with the key of the unknown row, which is shown in its place" in of_unknown
+    warnings = joined(project)["warnings"]
+    assert warnings == [
+        "2 rows of orders (shop.orders) left out: NULL in land, and NULL is no key. A rule of that table "
+        "(`default`) gives what comes a value.",
+        "orders (shop.orders) has a row with the key of the unknown row, which is shown in its place: what points "
+        "at nothing points there. Give the unknown row a key that none has (`unknown`).",
+    ]
     if mode == "mirror":
         rows = project.rows("by_land", "dw", ("land", "total"))
         assert [(land, shown(total)) for land, total in rows] == [(-1, 80), (49, 10)]
     [status] = project.call("status", "--json").document["joined"]
-    assert status["warnings"] == [of_keys, of_unknown]
-    assert f"⚠ dw.by_land: {of_keys}" in project.call("status").out
+    assert status["warnings"] == warnings
+    assert f"⚠ dw.by_land: {warnings[0]}" in project.call("status").out
     put(project, "orders", 2, "U,2,49,20", "U,3,49,40", "D,4,-1,80")
-    expected = 0 if mode == "mirror" else 2
-    assert len(joined(project)["warnings"]) == expected
-    assert len(project.call("status", "--json").document["joined"][0]["warnings"]) == expected
+    ended = project.call("run", "--once")
+    assert (ended.code, f"⚠ dw.by_land: {warnings[0]}" in ended.out) == (0, mode == "history")
+    assert len(project.call("status", "--json").document["joined"][0]["warnings"]) == 2 * (mode == "history")
 
 
 def nested(project: Project, day: int, *rows: list[Any]) -> None:
@@ -223,7 +212,7 @@ def loaded(project: Project) -> None:
 
 @any_kind
 def test_a_summary_follows_updates_and_deletes_of_its_sources(project: Project) -> None:
-    project.configure(SHOP.format(mode=""), source=TIMED)
+    project.configure(SHOP, source=TIMED)
     loaded(project)
     first = [(-1, None, None, None, None, None), (1, "Ann", 3, 100, 50, 20), (2, "Bea", 0, None, None, None)]
     assert summary(project) == first
@@ -251,7 +240,7 @@ def test_a_summary_follows_updates_and_deletes_of_its_sources(project: Project) 
     [stands] = project.call("status", "--json").document["joined"]
     assert (stands["batch"], stands["rows"], stands["passed"]) == (3, 3, {"customer": 3, "orders": 2})
     columns = 'columns = { id = "id", name = "name", called = "name" }'
-    wider = SHOP.format(mode="").replace('columns = ["id", "name"]', columns)
+    wider = SHOP.replace('columns = ["id", "name"]', columns)
     project.configure(wider, source=TIMED)
     last = joined(project)["last"]
     assert (last["whole"], last["written"]) == (["it is declared in another way than before"], 2)
@@ -277,8 +266,8 @@ def test_a_source_whose_structs_get_fields_is_read_before_and_after(project: Pro
 def test_a_crash_between_the_commits_of_sources_and_the_joined_table_loses_nothing(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its sources are `ordered`: of what is gone they remember deletes alone. Then a race is lost as well."""
-    project.configure(SHOP.format(mode="").replace('"30d"', '"ordered"'), source=TIMED)
+    """Its sources are `ordered`: of what is gone they remember deletes alone. Then one forgets these meanwhile."""
+    project.configure(SHOP.replace('"30d"', '"ordered"'), source=TIMED)
     loaded(project)
     put(project, "orders", 3, "I,14,2,20", "D,10,1,30")
 
@@ -291,15 +280,14 @@ def test_a_crash_between_the_commits_of_sources_and_the_joined_table_loses_nothi
     assert "keys touched by orders 2–2" in project.call("plan").out
     put(project, "orders", 4, "D,13,3,7")
     assert "keys touched by orders 2–2, and by the next batch of shop.orders" in project.call("plan").out
-    commit, tries = JoinedLakeTable.commit, []
+    state_of, tries = joined_sources.state_of, []
 
-    def loses(self: JoinedLakeTable, *given: Any) -> Any:
+    def forgets(table: FormatTable) -> SourceState | None:
         tries.append(1)
-        if len(tries) == 1:
-            raise CommitConflict("another writer was there first")
-        return commit(self, *given)
+        state = state_of(table)
+        return replace(state, remembers=state.now.batch) if state is not None and len(tries) == 1 else state
 
-    monkeypatch.setattr(JoinedLakeTable, "commit", loses)
+    monkeypatch.setattr(joined_sources, "state_of", forgets)
     last = joined(project)["last"]
     assert (last["since"], last["whole"], len(tries)) == ({"orders": 1}, [], 2)
     assert summary(project)[1:] == [(1, "Ann", 2, 70, 50, 20), (2, "Bea", 1, 20, 20, 20)]
@@ -309,7 +297,7 @@ def test_a_crash_between_the_commits_of_sources_and_the_joined_table_loses_nothi
 
 @any_kind
 def test_all_is_made_anew_after_a_truncate_or_a_rollback_and_maintenance_changes_no_row(project: Project) -> None:
-    project.configure(SHOP.format(mode=""), source=TIMED)
+    project.configure(SHOP, source=TIMED)
     loaded(project)
     assert project.call("truncate", "shop.orders", "--at", "now").code == 0
     last = joined(project)["last"]
@@ -330,27 +318,17 @@ TWO = """
 [defaults]
 key = ["id"]
 
-[tables."shop.customer".columns]
-id = "int"
-name = "string"
-
-[tables."shop.address".columns]
-id = "int"
-city = "string"
+[tables]
+"shop.customer".columns = { id = "int", name = "string" }
+"shop.address".columns = { id = "int", city = "string" }
 
 [joined."dw.customer"]
 mode = "history"
-unknown = {{ name = "nobody" }}
-{first}
+unknown = { name = "nobody" }
 
-[joined."dw.customer".sources.customer]
-table = "shop.customer"
-columns = ["id", "name"]
-
-[joined."dw.customer".sources.address]
-table = "shop.address"
-on = ["id"]
-columns = ["city"]
+[joined."dw.customer".sources]
+customer = { table = "shop.customer", columns = ["id", "name"] }
+address = { table = "shop.address", on = ["id"], columns = ["city"] }
 """
 
 
@@ -369,7 +347,7 @@ def test_a_history_of_mirrors_begins_and_ends_with_the_changes_that_a_run_found(
     project: Project, is_partial: bool
 ) -> None:
     """Also where sources are `ordered` and their events may lack cells, as those of messages may."""
-    tables, source = TWO.format(first=""), TIMED
+    tables, source = TWO, TIMED
     if is_partial:
         tables = tables.replace("[defaults]\n", '[defaults]\nlateness = "ordered"\n')
         source += '\nbefore_image_prefix = "BI_"\nno_sup_value = "~"'
@@ -397,7 +375,7 @@ def test_a_history_of_mirrors_begins_and_ends_with_the_changes_that_a_run_found(
 
 @ON_TWO
 def test_a_history_of_mirrors_keeps_its_past_where_a_source_was_dropped_and_loaded_anew(project: Project) -> None:
-    project.configure(TWO.format(first=""), source=TIMED)
+    project.configure(TWO, source=TIMED)
     put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
     put(project, "address", 2, "I,1,Bonn", "I,2,Ulm")
     joined(project)
@@ -415,7 +393,7 @@ def test_a_history_of_mirrors_keeps_its_past_where_a_source_was_dropped_and_load
 
 
 def test_a_history_of_mirrors_that_is_declared_in_another_way_keeps_its_past(project: Project) -> None:
-    tables = TWO.format(first="").replace('city = "string"\n', 'city = "string"\nland = "string"\n')
+    tables = TWO.replace('city = "string"', 'city = "string", land = "string"')
     project.configure(tables, source=TIMED)
     put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
     put(project, "address", 2, "I,1,Bonn,DE", "I,2,Rom,Rom")
@@ -446,7 +424,7 @@ def prolonged(rows: Sequence[Row]) -> None:
 
 def named(project: Project, mode: str) -> None:
     """Make a joined history of which each customer has three versions."""
-    tables = TWO.format(first="") + NAMES
+    tables = TWO + NAMES
     project.configure(tables.replace("[defaults]\n", f'[defaults]\nmode = "{mode}"\n'), source=TIMED)
     put(project, "address", 1, "I,1,Bonn")
     for day in (1, 3, 5):
@@ -516,20 +494,20 @@ def test_altered_versions_of_a_history_of_histories_are_made_anew_with_the_next_
     assert project.call("verify", "--history", "dw.customer").code == 0
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("mode", ["mirror", "history"])
-def test_a_row_whose_old_key_was_deleted_late_leaves_the_joined_table(project: Project, mode: str) -> None:
-    """A late delete of the old key names that alone; the row of the new key is gone, for it lacks a cell."""
-    tables = TWO.format(first="").replace('mode = "history"\n', f'mode = "{mode}"\n')
-    tables = tables.replace("[defaults]\n", f'[defaults]\nlateness = "30d"\nmode = "{mode}"\n')
+def test_a_row_whose_old_key_was_deleted_late_leaves_the_joined_table(project: Project) -> None:
+    """A late delete of the first key names that alone; the row of the last key is gone, for it lacks a cell."""
+    tables = TWO.replace("[defaults]\n", '[defaults]\nlateness = "30d"\n')
     project.configure(tables, f'{TIMED}\nno_sup_value = "~"\nbefore_image_prefix = "BI_"')
     put(project, "customer", 1, "I,1,Ann,", "I,2,Bea,")
     put(project, "address", 2, "I,1,Bonn,")
     joined(project)
-    put(project, "customer", 5, "U,9,~,1")
+    put(project, "customer", 5, "U,9,~,1", "U,8,~,9")
     joined(project)
-    assert (9, "Ann") in project.rows("customer", "dw", ("id", "name"))
+    others = [(1, "2026-11-02", "2026-11-05"), (2, "2026-11-01", None)]
+    assert [(key, begins, ends) for key, begins, *_, ends in versions(project)] == [
+        *others,
+        (8, "2026-11-05", None),
+    ]
     put(project, "customer", 4, "D,1,~,")
-    last = joined(project)["last"]
-    assert last["whole"] == ([] if mode == "mirror" else ["it is a history of histories"])
-    assert 9 not in [key for (key,) in project.rows("customer", "dw", ("id",))]
+    assert joined(project)["last"]["whole"] == []
+    assert [(key, begins, ends) for key, begins, *_, ends in versions(project)] == others

@@ -33,13 +33,10 @@ class JoinDefinition:
         """Whether a source has versions that the joined table takes over."""
         return self.tables[name].history is not None and not self.joined.sources[name].as_now
 
-    def looks_up(self, name: str) -> bool:
-        """Whether the version of a source is looked up that was valid at a time of another row."""
-        return self.joined.sources[name].at is not None
-
     def reads_versions(self, name: str) -> bool:
-        """Whether all versions of a source are read, not only its present rows."""
-        return self.looks_up(name) or (self.over_time and self.keeps_versions(name))
+        """Whether all versions of a source are read, not only its present rows: over time, or to look them up."""
+        is_looked_up = self.joined.sources[name].at is not None
+        return is_looked_up or (self.over_time and self.keeps_versions(name))
 
     def otherwise(self, name: str) -> Mapping[str, Cell]:
         """Return the values of the columns of a source where no row of it is found."""
@@ -49,10 +46,6 @@ class JoinDefinition:
     def link_columns(self, name: str) -> Sequence[str]:
         """Return the columns by which rows of a source are found: those that it is joined on, else its key."""
         return link_columns(self.joined, name, self.tables[name])
-
-    def is_grouped(self, name: str) -> bool:
-        """Whether several rows of a source make one."""
-        return bool(self.joined.sources[name].aggregates)
 
     def needs_earlier_rows(self, name: str) -> bool:
         """Whether earlier rows of a source must be known, because a change may move one to another joined row."""

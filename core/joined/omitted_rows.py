@@ -5,9 +5,8 @@ Each commit notes them, and runs and `status` report them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.text.numbers import format_count
@@ -23,11 +22,6 @@ class OmittedRows:
 
     keyless: int = 0
     unknown: bool = False
-
-    @classmethod
-    def of(cls, values: Mapping[str, Any]) -> OmittedRows:
-        """Return the stored value. Names that an earlier version did not store have their defaults."""
-        return cls(**{name: values[name] for name in cls.__slots__ if name in values})
 
     def warnings(self, joined: JoinDeclaration) -> Sequence[str]:
         """Return warnings about the omitted rows, a text each."""

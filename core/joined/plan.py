@@ -56,7 +56,7 @@ class JoinProgress:
             batch=values["batch"],
             digest=values["digest"],
             passed={name: SourceCommit(*one) for name, one in values["passed"].items()},
-            unshown=OmittedRows.of(values.get("unshown", {})),
+            unshown=OmittedRows(**values.get("unshown", {})),
         )
 
 
@@ -81,9 +81,8 @@ class JoinPlan:
     """The plan of one batch of a joined table.
 
     `since` has, for each source whose changes are processed, the batch after which they are. With reasons in
-    `reasons`, all rows are computed and compared with the stored ones; the changed keys then only date changes.
-    `ran` is when the batch was begun, in microseconds since 1970. `is_first` says that the table does not exist
-    yet, `is_redeclared` that it was made by another declaration: then no time of its sources dates a difference.
+    `reasons`, all rows are computed and compared with the stored ones, and no changes are read. `ran` is when the
+    batch was begun, in microseconds since 1970. `is_first` says that the table does not exist yet.
     """
 
     joining: JoinDefinition
@@ -92,7 +91,6 @@ class JoinPlan:
     reasons: tuple[str, ...] = ()
     ran: int = 0
     is_first: bool = False
-    is_redeclared: bool = False
 
     @property
     def batch(self) -> int:
@@ -117,20 +115,19 @@ def plan_join(
     is_redeclared = progress.digest != digest
     if not is_redeclared and dict(progress.passed) == now:
         return None
-    other = ["it is declared in another way than before"] if is_redeclared else []
-    other += [OVER_TIME] if joining.over_time else []
-    other += [] if progress.passed else ["its first batch left keys unchanged"]
-    passed = {} if joining.over_time else progress.passed
-    went_on = {name: one for name, one in passed.items() if name in now and one != now[name]}
-    gaps = {name: _gap(name, one, states[name]) for name, one in went_on.items()}
-    since = {name: one.batch for name, one in went_on.items() if gaps[name] is None}
+    reasons = ["it is declared in another way than before"] if is_redeclared else []
+    reasons += [OVER_TIME] if joining.over_time else []
+    reasons += [] if progress.passed else ["its first batch left keys unchanged"]
+    passed = {name: one for name, one in progress.passed.items() if one != now.get(name)}
+    if not reasons:
+        gaps = [_gap(name, one, states[name]) for name, one in passed.items()]
+        reasons = [gap for gap in gaps if gap is not None]
     return JoinPlan(
         joining=joining,
         progress=JoinProgress(batch=progress.batch + 1, digest=digest, passed=now),
-        since=since,
-        reasons=(*other, *(gap for gap in gaps.values() if gap is not None)),
+        since={} if reasons else {name: one.batch for name, one in passed.items()},
+        reasons=tuple(reasons),
         ran=ran,
-        is_redeclared=is_redeclared,
     )
 
 

@@ -1,4 +1,4 @@
-"""Refresh a joined table: one batch of it in named steps.
+"""Refresh a joined table: the port of a table format for it, the plan of a batch, and the batch in named steps.
 
 One commit carries the rows and how far the table has passed its sources. A crash before it changes nothing. What a
 source commits during a batch is left to the next one.
@@ -6,19 +6,181 @@ source commits during a batch is left to the next one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol, runtime_checkable
 
-from lakeward.core.errors import CommitConflict, TableError
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
 from lakeward.core.history.stored_options import options_of
+from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import JoinDeclaration
-from lakeward.core.joined.plan import BEYOND_OPEN_END, JoinPlan, JoinProgress, SourceCommit
-from lakeward.core.joined.preparation import JoinJob, plan_next
+from lakeward.core.joined.join_definition import JoinDefinition
+from lakeward.core.joined.plan import BEYOND_OPEN_END, JoinPlan, JoinProgress, SourceCommit, SourceState, plan_join
 from lakeward.core.merge.counts import Counts
-from lakeward.core.pipeline.job import StepObserver, no_observer
-from lakeward.core.ports import MergeResult, SkippedKeys
+from lakeward.core.merge.facts import BatchFacts
+from lakeward.core.pipeline.job import ATTEMPTS, StepObserver, no_observer
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import Commit, MergeResult, SkippedKeys, TableState
 from lakeward.core.progress import Progress
+from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, Evolution, Kind, evolve, with_new_names
 from lakeward.core.text.numbers import format_count
+
+_WITHOUT_PAST: Final = ", but without its past, which mirrors do not know."
+
+
+class JoinedTable(Protocol):
+    """A joined table of a lake, with its source tables."""
+
+    @property
+    def name(self) -> str:
+        """Its name in the lake."""
+        ...
+
+    def state(self) -> TableState:
+        """Return the table state of its last commit; no engine is started."""
+        ...
+
+    def sources(self, progress: JoinProgress | None) -> Mapping[str, SourceState]:
+        """Return the states of the sources that have a commit, as seen from the commits that were passed."""
+        ...
+
+    def resolve(self, plan: JoinPlan, merge: MergePlan) -> MergeResult:
+        """Return the effect of a plan on the rows, from the commits that the plan names; nothing is written."""
+        ...
+
+    def commit(self, merge: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
+        """Make rows and progress visible in one commit; raises CommitConflict where another writer was first."""
+        ...
+
+
+@runtime_checkable
+class Joins(Protocol):
+    """A lake that can keep joined tables."""
+
+    def table_state(self, dimension: Dimension) -> TableState:
+        """Return the state of a table; no engine is started."""
+        ...
+
+    def joined(self, joining: JoinDefinition) -> JoinedTable:
+        """Return a joined table, which need not exist yet; no engine is started."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinJob:
+    """The job of refreshing a joined table: its declaration, and the dimensions of its sources.
+
+    A batch is tried at most `attempts` times, where other writers commit in between. `check` raises where this
+    process may no longer write. `now` is the clock, in microseconds since 1970.
+    """
+
+    joined: JoinDeclaration
+    sources: Mapping[TableName, Dimension]
+    target: Joins
+    now: Callable[[], int]
+    attempts: int = ATTEMPTS
+    check: Callable[[], None] = lambda: None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PreparedJoin:
+    """The state of a joined table and the plan of its next batch, None where there is nothing to do.
+
+    `merge` is that plan as a `MergePlan`. `missing_sources` are the sources without a commit: the table begins when
+    each has one. `over_time` says that it is a history of histories, of which each batch rebuilds all rows.
+    """
+
+    state: TableState = field(default_factory=lambda: TableState(Progress(), None))
+    table: JoinedTable | None = None
+    plan: JoinPlan | None = None
+    merge: MergePlan | None = None
+    missing_sources: tuple[TableName, ...] = ()
+    over_time: bool = False
+
+
+def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> PreparedJoin:
+    """Plan the next batch of a joined table; nothing is written, and no engine is started.
+
+    Raises ConfigError where it cannot be made of its sources, TableError where the lake has another table of its
+    name, and SchemaConflict where the stored table cannot follow its declaration.
+    """
+    with observe("read_table"):
+        states = {name: job.target.table_state(source) for name, source in job.sources.items()}
+    missing = tuple(name for name, state in states.items() if state.schema is None or not state.progress.batch)
+    if missing:
+        return PreparedJoin(missing_sources=missing)
+    with observe("decide"):
+        sources = {name: _with_stored_columns(job.sources[name], state) for name, state in states.items()}
+        joining = validate_joined(job.joined, sources)
+        table = job.target.joined(joining)
+        state = table.state()
+        passed = progress_of(joining, state)
+        plan = plan_join(joining, passed, table.sources(passed), job.now())
+        merge = None if plan is None else merge_of(plan, state)
+        return PreparedJoin(state=state, table=table, plan=plan, merge=merge, over_time=joining.over_time)
+
+
+def _with_stored_columns(source: Dimension, state: TableState) -> Dimension:
+    """Return a source with its stored columns, by the names that they get with its next batch."""
+    return replace(source, schema=with_new_names(state.schema or source.schema, source.policies.renames))
+
+
+def progress_of(joining: JoinDefinition, state: TableState) -> JoinProgress | None:
+    """Return how far a joined table has passed its sources, or None where it does not exist yet.
+
+    Raises TableError where the stored table is not a joined one.
+    """
+    if state.progress.joined is not None:
+        return JoinProgress.from_json(state.progress.joined)
+    if state.progress.batch:
+        raise TableError(
+            f"{joining.joined.name}: the lake has a table of that name, and it is not joined of others",
+            found=f"it is at batch {state.progress.batch}",
+            todo="Give the joined table another name, or drop that one.",
+        )
+    return None
+
+
+def merge_of(plan: JoinPlan, state: TableState) -> MergePlan:
+    """Return the plan of a joined table as a `MergePlan`, with the changes of its columns.
+
+    Raises SchemaConflict where the stored columns differ from the declared ones and cannot follow them.
+    """
+    dimension = plan.joining.dimension
+    evolution = Evolution(dimension.schema) if state.schema is None else _evolution(plan, state)
+    return MergePlan(
+        dimension=dimension,
+        evolution=evolution,
+        batch=plan.batch,
+        epoch=1,
+        facts=BatchFacts(schema=dimension.schema),
+        recalls=False,
+        appends=False,
+        creates=state.schema is None,
+        folds=True,
+        begun_at=plan.ran,
+    )
+
+
+def _evolution(plan: JoinPlan, state: TableState) -> Evolution:
+    dimension, before = plan.joining.dimension, state.progress
+    assert state.schema is not None  # noqa: S101
+    evolution = evolve(state.schema, dimension.schema, DEFAULT_POLICIES, dimension.key)
+    refused = [str(change) for change in evolution.refused]
+    refused += [str(change) for change, _ in evolution.differences if change.kind not in (Kind.ADD, Kind.WIDEN)]
+    if before.batch and before.key != dimension.key:
+        refused.append(f"its key was {', '.join(before.key or ())} and is {', '.join(dimension.key)}")
+    if before.batch and before.history != options_of(dimension):
+        refused.append(f"its versions were kept with the options {before.history}, now {options_of(dimension)}")
+    if refused:
+        raise SchemaConflict(
+            f"{dimension.name}: the stored table differs from its declaration",
+            found="; ".join(refused),
+            todo="Nothing was changed. It is made of its sources: drop the table, and the next run makes it anew"
+            + (_WITHOUT_PAST if dimension.history is not None and not plan.joining.over_time else "."),
+        )
+    return evolution
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,8 +13,7 @@ import structlog
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SetupError
-from lakeward.core.joined.preparation import plan_next
-from lakeward.core.joined.refresh import JoinReport, refresh
+from lakeward.core.joined.refresh import JoinReport, plan_next, refresh
 from lakeward.core.pipeline.job import Job
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.entrypoints.runtime.registration import Registrar

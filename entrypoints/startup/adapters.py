@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
-from lakeward.core.joined.preparation import Joins
+from lakeward.core.joined.refresh import Joins
 from lakeward.core.ports import (
     Backlog,
     Lease,

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.joined.preparation import JoinJob, Joins
+from lakeward.core.joined.refresh import JoinJob, Joins
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.pipeline.job import Job, SiblingTable
 from lakeward.core.ports import (

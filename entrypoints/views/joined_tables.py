@@ -14,8 +14,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import LakewardError, SetupError
 from lakeward.core.joined.declaration import JoinDeclaration, JoinType, Source
 from lakeward.core.joined.plan import OVER_TIME, JoinPlan, JoinProgress
-from lakeward.core.joined.preparation import PreparedJoin, plan_next
-from lakeward.core.joined.refresh import cautions
+from lakeward.core.joined.refresh import PreparedJoin, cautions, plan_next
 from lakeward.core.ports import TableState
 from lakeward.core.reporting.failures import Failure
 from lakeward.core.schema import Schema

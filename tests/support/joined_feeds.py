@@ -12,27 +12,30 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
+from functools import partial
 from itertools import product
 from random import Random
 from typing import Any
 
+import joined_shops
 from history_model import of_one_key
 from joined_model import by_sql
 from joined_shops import COLUMNS, KINDS, Image, Shop, shapes
 from project import Project
 
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import TableName
 from lakeward.core.events import Key
 from lakeward.core.history.options import ByRun, History, Kind
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import JoinDeclaration, JoinType, Source
 from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.merge.fold import columns_of
-from lakeward.core.schema import Column, Schema, Type
 
 KEYS = {name: ("shop", columns[0]) for name, columns in COLUMNS.items()}
 ALL = {name: ("shop", *columns) for name, columns in COLUMNS.items()}
 SOURCE = 'timestamp_column = "moment"\nbefore_image_prefix = "BI_"\nnull_text = ""'
+tables_of = partial(joined_shops.tables_of, more=("shop",))
+"""Return the tables of all shops, all of them mirrors or all histories."""
 ZERO = datetime(2026, 11, 1, tzinfo=UTC)
 """The time 0 of the shops; each of them counts hours."""
 
@@ -45,16 +48,6 @@ def of_shops(name: str, place: int, source: Source) -> Source:
     columns = {"shop": "shop", **source.columns} if place == 0 else source.columns
     on = ("shop", *source.on) if source.on else ()
     return replace(source, columns=columns, on=on, to=("shop", *source.to) if source.to else ())
-
-
-def tables_of(history: History | None) -> Mapping[TableName, Dimension]:
-    """Return the tables of all shops, all of them mirrors or all histories."""
-    found = {}
-    for name, columns in ALL.items():
-        schema = Schema(tuple(Column(column, Type("int")) for column in columns))
-        table = TableName("shop", name)
-        found[table] = Dimension(name=table, schema=schema, key=KEYS[name], history=history)
-    return found
 
 
 def declared(shape: str, random: Random, **options: Any) -> JoinDeclaration:
@@ -296,9 +289,9 @@ class JoinedShops:
 class CheckedTable(JoinedShops):
     """A joined table in a lake, and its comparison with the shops after each run."""
 
-    def rows(self, project: Project, name: TableName | None = None) -> list[Mapping[str, Any]]:
+    def rows(self, project: Project) -> list[Mapping[str, Any]]:
         """Return its rows as a reader other than Spark finds them, with times as the shops count them."""
-        name, columns = name or self.joined.name, self.joining.dimension.stored.schema.names
+        name, columns = self.joined.name, self.joining.dimension.stored.schema.names
         found = project.read(name.table, name.schema, tuple(columns))
         return [dict(zip(columns, map(as_number, row), strict=True)) for row in found]
 

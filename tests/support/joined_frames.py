@@ -37,7 +37,7 @@ def planned(joining: JoinDefinition, batch: int, *, whole: bool = False) -> Join
     states = {name: SourceState(now=SourceCommit(batch, str(batch))) for name in passed}
     plan = plan_join(joining, None if batch == 1 else progress, states, DAY * batch)
     assert plan is not None
-    return replace(plan, reasons=("requested",)) if whole else plan
+    return replace(plan, reasons=("requested",), since={}) if whole else plan
 
 
 @dataclass
@@ -66,8 +66,7 @@ class Table:
         keys = {name: self._changed(of[name], found) for name, found in changes.items()}
         before = {name: self._before(of[name], found) for name, found in changes.items()}
         touched = find_touched_keys(self.joining, keys, before, frames) if plan.since else None
-        touched = None if touched is None else touched.localCheckpoint()
-        rows = join_frames(self.joining, frames, None if plan.reasons else touched)
+        rows = join_frames(self.joining, frames, touched)
         assert find_omitted_rows(self.joining, frames) == omitted_rows(self.joining, tables)
         differ = compare_mirror if self.joining.joined.history is None else compare_history
         return differ(plan, self.stored(), rows, touched)

@@ -47,8 +47,6 @@ COLUMNS: Mapping[str, Sequence[str]] = {
     "region": ("code", "title"),
     "orders": ("id", "customer", "amount", "at"),
 }
-KEYS: Mapping[str, Sequence[str]] = {name: columns[:1] for name, columns in COLUMNS.items()}
-DAY = 86_400_000_000
 
 
 def source(name: str, *columns: str, **options: object) -> Source:
@@ -118,13 +116,13 @@ def shapes() -> dict[str, dict[str, Source]]:
     }
 
 
-def tables_of(history: History | None = None) -> dict[TableName, Dimension]:
-    """Return the tables of the shop, all of them mirrors or all histories."""
+def tables_of(history: History | None = None, more: Sequence[str] = ()) -> dict[TableName, Dimension]:
+    """Return the tables of the shop, all mirrors or all histories; their keys begin with the columns `more`."""
     found = {}
     for name, columns in COLUMNS.items():
-        schema = Schema(tuple(Column(column, Type("int")) for column in columns))
+        schema = Schema(tuple(Column(column, Type("int")) for column in (*more, *columns)))
         table = TableName("shop", name)
-        found[table] = Dimension(name=table, schema=schema, key=tuple(KEYS[name]), history=history)
+        found[table] = Dimension(name=table, schema=schema, key=(*more, columns[0]), history=history)
     return found
 
 

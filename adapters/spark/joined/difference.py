@@ -6,7 +6,6 @@ of the table with their files. `lakeward.adapters.spark.joined.joined_rows` make
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -102,15 +101,13 @@ def compare_history(
     }
     images = joined.groupBy(*map(quoted, key)).agg(F.expr(f"collect_list({struct(item)}) AS {_JOINED}"))
     both = _align(plan, stored, images, touched)
-    empty = {name: f"CAST(array() AS {ddl_of(of.schema[name].dataType)})" for name, of in _arrays(stored, images)}
+    arrays = {STORED: stored, _JOINED: images}
+    empty = {name: f"CAST(array() AS {ddl_of(of.schema[name].dataType)})" for name, of in arrays.items()}
     lets = {name: f"coalesce({name}, {none})" for name, none in empty.items()}
     versions = f"transform({STORED}, s -> s.version)"
     lets["base"] = versions if joining.over_time else tail(versions)
-    lets["after"] = (
-        _versions_over_time(plan, writer.versions)
-        if joining.over_time
-        else _versions_of_last_row(plan, writer.versions)
-    )
+    make_versions = _versions_over_time if joining.over_time else _versions_of_last_row
+    lets["after"] = make_versions(plan, writer.versions)
     changes = {"rows": writer.changed("''", STORED, "base", "after"), "beyond": _beyond(plan, writer)}
     by_key = both.selectExpr(*map(quoted, key), f"{let(lets, struct(changes))} AS {_BECOMES}").persist()
     wrong = f"coalesce({_BECOMES}.beyond, {_BECOMES}.rows.wrong)"
@@ -141,18 +138,12 @@ def _beyond(plan: JoinPlan, writer: VersionRows) -> str:
     return let({"violating": violating}, f"CASE WHEN size(violating) > 0 THEN {explanation} END")
 
 
-def _arrays(stored: DataFrame, images: DataFrame) -> Sequence[tuple[str, DataFrame]]:
-    return [(STORED, stored), (_JOINED, images)]
-
-
 def _align(plan: JoinPlan, stored: DataFrame, joined: DataFrame, touched: DataFrame | None) -> DataFrame:
     """Return for each key the stored and the joined rows, and the date of the changes that touched it."""
     key = list(plan.joining.dimension.key)
     if touched is None:
         return stored.join(joined, key, "full").selectExpr("*", f"bigint(NULL) AS {_TOUCHED}")
     touched = touched.selectExpr(*map(quoted, key), f"{INSTANT} AS {_TOUCHED}")
-    if plan.reasons:
-        return stored.join(joined, key, "full").join(touched, key, "left")
     return touched.join(stored, key, "left").join(joined, key, "left")
 
 
@@ -205,6 +196,5 @@ def _change_instant(plan: JoinPlan) -> str:
     run = of_time(f"{plan.ran}L", history)
     if isinstance(history.validity, ByRun):
         return run
-    is_newer = "false" if plan.is_redeclared else f"{_TOUCHED} IS NOT NULL OR row.instant > last.reached"
-    is_dated = f"last IS NULL OR {is_newer}"
+    is_dated = f"last IS NULL OR {_TOUCHED} IS NOT NULL OR row.instant > last.reached"
     return f"CASE WHEN {is_dated} THEN coalesce(greatest({_TOUCHED}, row.instant), {run}) ELSE {run} END"

@@ -62,7 +62,7 @@ class JoinedSource:
     @property
     def is_grouped(self) -> bool:
         """Whether several rows of the source are aggregated into one."""
-        return self.joining.is_grouped(self.name)
+        return bool(self.declaration.aggregates)
 
     @cached_property
     def needed_columns(self) -> Sequence[str]:

@@ -32,12 +32,12 @@ _CHANGED_AT = "_lakeward_changed_at"
 """Column: the instant of a change, in rows of a source that has an instant of its own."""
 
 
-def find_touched_keys(joining: JoinDefinition, changes: Frames, before: Frames, tables: Frames) -> DataFrame | None:
+def find_touched_keys(joining: JoinDefinition, changes: Frames, before: Frames, tables: Frames) -> DataFrame:
     """Return the keys of joined rows that source changes may have changed, in columns of the joined table.
 
     Each key has the greatest instant of these changes. `changes` has the changed keys of each source with an
     instant, `before` the changed rows before. A source comes after those that are joined to it, so that their
-    changes reach its rows. Returns None if there are no changes.
+    changes reach its rows. At least one source has changes.
     """
     sources, joined = sources_of(joining), joining.joined
     touched: dict[str, DataFrame] = {}
@@ -54,11 +54,9 @@ def find_touched_keys(joining: JoinDefinition, changes: Frames, before: Frames, 
         if parts:
             links_found = reduce(DataFrame.unionByName, parts).where(are_not_null(numbered(source.links)))
             touched[name] = links_found.groupBy(*numbered(source.links)).agg(F.max(INSTANT).alias(INSTANT))
-    keys = touched.get(joined.driving)
-    if keys is None:
-        return None
     pairs = zip(numbered(sources[joined.driving].links), joining.dimension.key, strict=True)
-    return keys.selectExpr(*[f"{link} AS {quoted(name)}" for link, name in pairs], INSTANT)
+    own = [f"{link} AS {quoted(name)}" for link, name in pairs]
+    return touched[joined.driving].selectExpr(*own, INSTANT).localCheckpoint()
 
 
 def _changed_links(

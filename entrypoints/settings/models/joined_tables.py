@@ -203,9 +203,7 @@ def _zone(name: TableName, sources: Mapping[str, Source], tables: Mapping[TableN
     Sources with `as_now` date no version and are ignored. Raises ConfigError if the others have several zones.
     """
     zones = {
-        own: tables[source.table]
-        for own, source in sources.items()
-        if source.table in tables and not source.as_now
+        own: tables[source.table] for own, source in sources.items() if source.table in tables and not source.as_now
     }
     if len({*zones.values()}) > 1:
         raise ConfigError(

@@ -28,7 +28,17 @@ TABLES = {
     for found in (
         table("customer", id="int", name="string", region="string", seen="timestamp", tags="list<string>"),
         table("address", id="int", customer="bigint", city="string", moved="date", tags="list<string>"),
-        table("orders", id="int", customer="int", amount="double", tags="list<string>"),
+        table(
+            "orders",
+            id="int",
+            customer="int",
+            amount="double",
+            tags="list<string>",
+            at="timestamp",
+            day="date",
+            number="int",
+            price="decimal(8,2)",
+        ),
         table("log", "", line="string"),
     )
 }
@@ -37,7 +47,19 @@ ADDRESS = Source(table=TableName(SHOP, "address"), columns={"city": "city"}, on=
 ORDERS = Source(
     table=TableName(SHOP, "orders"), on=("customer",), to=("id",), aggregates={"orders": Aggregate(Function.COUNT)}
 )
+FACT = Source(table=TableName(SHOP, "orders"), columns={"id": "id"})
+LOOKUP = Source(
+    table=TableName(SHOP, "customer"),
+    columns={"customer_key": "version_key", "name": "name"},
+    on=("id",),
+    to=("customer",),
+    at="at",
+    otherwise={"customer_key": "-1"},
+)
 HISTORY = History()
+HASHED = History(validity_columns=ValidityColumns(surrogate=Surrogate.HASH))
+KEYED_BY_DAY = History(validity_columns=ValidityColumns(type=Type("date"), surrogate=Surrogate.NUMBER))
+NUMBERED = History(validity=ByColumn("id"), validity_columns=ValidityColumns(type=Type("bigint")))
 BY_DAY = History(validity_columns=ValidityColumns(type=Type("date")))
 
 
@@ -57,6 +79,14 @@ def address(history: History | None = None, **changed: object) -> JoinDeclaratio
 
 def orders(**changed: object) -> JoinDeclaration:
     return joined(customer=CUSTOMER, orders=replace(ORDERS, **changed))
+
+
+def facts(lookup: Source = LOOKUP, orders: Source = FACT, **more: Source) -> JoinDeclaration:
+    return joined(orders=orders, customer=lookup, **more)
+
+
+def looked_up(**changed: object) -> JoinDeclaration:
+    return facts(replace(LOOKUP, **changed))
 
 
 def aggregate(function: Function, column: str | None = None, by: str | None = None) -> JoinDeclaration:
@@ -212,10 +242,57 @@ OF_HISTORIES: Sequence[tuple[str, JoinDeclaration, Mapping[str, History]]] = [
         {},
     ),
 ]
+NO_OTHERWISE = "says what there is otherwise, and no row finds none of it, or several rows make one"
+COUNTED = replace(LOOKUP, columns={}, aggregates={"n": Aggregate(Function.COUNT)}, otherwise={})
+LOOKUPS = [
+    (
+        "customer is looked up at orders.at, and the joined table is a history",
+        replace(facts(), history=HASHED),
+        HASHED,
+    ),
+    (
+        "customer is looked up at orders.at, and shop.customer is a mirror, which forgets how it was",
+        facts(),
+        None,
+    ),
+    ("customer is looked up at orders.at, and n are made of several rows", facts(COUNTED), HASHED),
+    ("orders drives, and is joined to another", facts(orders=replace(FACT, at="at")), HASHED),
+    ("orders has no column when", looked_up(at="when"), HASHED),
+    ("orders.day is a date, and versions of customer are dated by times", looked_up(at="day"), HASHED),
+    ("orders.number is an int, and versions of customer are dated by days", looked_up(at="number"), KEYED_BY_DAY),
+    ("orders.at is a timestamp, and versions of customer are dated by numbers", facts(), NUMBERED),
+    (
+        "orders.price is a decimal(8,2), and versions of customer are dated by numbers",
+        looked_up(at="price"),
+        NUMBERED,
+    ),
+    ("customer is joined to customer, at, and several rows of orders make one", facts(orders=GROUPED), HASHED),
+    ("customer has no column version_key", facts(), HISTORY),
+    ("of customer version_key is taken, which its history adds", looked_up(at=None), HASHED),
+    ("otherwise there is since of customer", looked_up(otherwise={"since": "1970-01-01"}), HASHED),
+    (
+        "otherwise customer_key is 'none', and the column a bigint",
+        looked_up(otherwise={"customer_key": "none"}),
+        KEYED_BY_DAY,
+    ),
+    (
+        "otherwise tags is 'a', and the column a list<string>",
+        looked_up(columns={"tags": "tags"}, otherwise={"tags": "a"}),
+        HASHED,
+    ),
+    (f"customer {NO_OTHERWISE}", looked_up(way=JoinType.INNER), HASHED),
+    (f"orders {NO_OTHERWISE}", facts(orders=replace(FACT, otherwise={"id": "-1"})), HASHED),
+    (f"customer {NO_OTHERWISE}", facts(replace(COUNTED, at=None, otherwise={"n": "-1"})), HASHED),
+]
 
 
 @pytest.mark.parametrize(
-    ("found", "wrong", "histories"), [*((found, wrong, {}) for found, wrong in WRONG), *OF_HISTORIES]
+    ("found", "wrong", "histories"),
+    [
+        *((found, wrong, {}) for found, wrong in WRONG),
+        *OF_HISTORIES,
+        *((found, wrong, {} if history is None else {"customer": history}) for found, wrong, history in LOOKUPS),
+    ],
 )
 def test_a_wrong_declaration_is_refused_with_what_was_found_and_what_to_do(
     found: str, wrong: JoinDeclaration, histories: Mapping[str, History]
@@ -267,3 +344,28 @@ COUNT, SUM, _, MAX, LATEST = Function
 )
 def test_an_aggregate_has_a_type_that_holds_it(function: Function, column: str, type_: str | None) -> None:
     assert type_of(Aggregate(function, "v"), parse_type(column)) == (None if type_ is None else parse_type(type_))
+
+
+@pytest.mark.parametrize(
+    ("history", "columns", "types", "otherwise"),
+    [
+        (HASHED, LOOKUP.columns, "customer_key string, name string", "-1"),
+        (
+            KEYED_BY_DAY,
+            {"customer_key": "version_key", "since": "valid_from"},
+            "customer_key bigint, since date",
+            -1,
+        ),
+    ],
+)
+def test_a_lookup_selects_columns_that_the_history_adds_and_reads_all_versions(
+    history: History, columns: Mapping[str, str], types: str, otherwise: object
+) -> None:
+    city = replace(ADDRESS, columns={"city": "city"}, to=("id",), beside="customer")
+    found = validate_joined(
+        facts(replace(LOOKUP, columns=columns), city=city), with_history(TABLES, customer=history)
+    )
+    own = ", ".join(f"{column.name} {column.type}" for column in found.dimension.schema)
+    assert own == f"id int, {types}, city string"
+    assert found.otherwise("customer") == {"customer_key": otherwise}
+    assert [name for name in found.tables if found.reads_versions(name)] == ["customer"]

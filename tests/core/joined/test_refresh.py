@@ -15,8 +15,7 @@ from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit, SourceState
-from lakeward.core.joined.preparation import JoinJob, plan_next
-from lakeward.core.joined.refresh import JoinReport, refresh
+from lakeward.core.joined.refresh import JoinJob, JoinReport, plan_next, refresh
 from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, MergeResult, SkippedKeys, TableState

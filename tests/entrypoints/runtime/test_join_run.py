@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from lakeward.adapters.memory import MemoryLedger
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, EngineLost, SetupError, TableError
-from lakeward.core.joined.preparation import JoinJob
+from lakeward.core.joined.refresh import JoinJob
 from lakeward.entrypoints.runtime import join_run
 from lakeward.entrypoints.runtime.join_run import JoinScheduler, TableSelection, joined_of, select_tables
 from lakeward.entrypoints.runtime.scheduler import TableOutcome

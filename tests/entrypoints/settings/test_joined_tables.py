@@ -235,20 +235,3 @@ LOOKED_UP = Source(
     at="at",
     otherwise={"customer_key": "-1"},
 )
-
-
-@pytest.mark.parametrize(
-    ("right", "wrong", "words"),
-    [
-        ('at = "at"', 'at = "when"', "orders has no column when"),
-        ("customer_key = -1 }", "customer_key = [] }", "otherwise"),
-    ],
-)
-def test_a_wrong_lookup_is_refused_before_anything_starts(
-    tmp_path: Path, right: str, wrong: str, words: str
-) -> None:
-    _, facts = [fence.content for fence in fences("docs/explanation/joined.md", "toml")]
-    assert right in facts
-    with pytest.raises(ConfigError) as refused:
-        load(write(tmp_path, MEMORY, CUSTOMERS, facts.replace(right, wrong)))
-    assert words in str(refused.value)

@@ -9,21 +9,12 @@ import pytest
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.joined.declaration import JoinDeclaration, JoinType, Source
 from lakeward.core.joined.join_definition import JoinDefinition
-from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
-from lakeward.core.joined.preparation import PreparedJoin
-from lakeward.core.joined.refresh import JoinReport
-from lakeward.core.ports import TableState
-from lakeward.core.progress import Progress
+from lakeward.core.joined.refresh import PreparedJoin
 from lakeward.core.schema import Schema
-from lakeward.entrypoints.runtime.join_run import JoinRun
-from lakeward.entrypoints.views import documents
 from lakeward.entrypoints.views.joined_tables import (
-    JoinedStatus,
     batch_text,
     lookups,
-    print_runs,
-    status_document,
 )
 
 ORDERS = Source(table=TableName("shop", "orders"), columns={"id": "id"})
@@ -71,9 +62,7 @@ def plan_of(since: dict[str, int], *whole: str) -> JoinPlan:
         (replace(CUSTOMER, at=None, otherwise={}), []),
     ],
 )
-def test_a_plan_describes_lookups_and_rows_without_a_match(
-    source: Source, words: list[str]
-) -> None:
+def test_a_plan_describes_lookups_and_rows_without_a_match(source: Source, words: list[str]) -> None:
     joined = JoinDeclaration(name=TableName("dw", "facts"), sources={"orders": ORDERS, "customer": source})
     assert lookups(joined) == words
 
@@ -102,21 +91,3 @@ def test_a_plan_names_the_batches_that_it_covers_and_those_that_come_first(
     found: PreparedJoin, ahead: list[TableName], words: str
 ) -> None:
     assert batch_text(found, ahead) == words
-
-
-def test_omitted_rows_are_warnings_of_a_run_and_of_the_status(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    grouped = replace(ORDERS, on=("customer",))
-    joined = JoinDeclaration(name=TableName("dw", "facts"), sources={"orders": grouped})
-    told = JoinProgress(batch=2, digest="d", passed={}, unshown=OmittedRows(keyless=3))
-    progress = Progress(batch=2, joined=told.to_json())
-    plan = replace(plan_of({"orders": 3}), joining=replace(JOINING, joined=joined))
-    report = JoinReport(table="dw.facts", plan=plan, progress=progress, written=1, removed=0, commit="c")
-    run = JoinRun(joined.name, report)
-    print_runs([run])
-    words = "3 rows of orders (shop.orders) left out: NULL in customer, and NULL is no key."
-    assert f"\n⚠ dw.facts: {words}" in capsys.readouterr().out
-    shown = [documents.join_run(run), status_document(JoinedStatus(joined, TableState(progress, Schema(()))))]
-    assert [one["warnings"][0].startswith(words) for one in shown] == [True, True]
-    assert documents.join_run(JoinRun(joined.name))["warnings"] == []

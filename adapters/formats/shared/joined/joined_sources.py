@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Protocol, TypeVar
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -13,11 +12,10 @@ from pyspark.sql import functions as F
 from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
 from lakeward.adapters.formats.shared.change_log.retention import beyond, next_trim
 from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
-from lakeward.adapters.formats.shared.operations.rollback import TableLineage
+from lakeward.adapters.formats.shared.operations.opened_table import FormatTable
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
 from lakeward.adapters.formats.shared.rows.table_rows import with_default_positions
 from lakeward.adapters.formats.shared.side_tables.keys import with_exact_columns
-from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
 from lakeward.adapters.spark.history.instants import of_cell, of_countable, of_time
 from lakeward.adapters.spark.history.version_rows import BEGINS, ENDS, VersionRows
 from lakeward.adapters.spark.joined.source_frames import JoinedSource
@@ -36,36 +34,13 @@ from lakeward.core.pipeline.consistent_read import read_consistently
 from lakeward.core.ports import TableState, Version
 from lakeward.core.progress import Progress
 
-R = TypeVar("R")
-
-
-class JoinableTable(Protocol):
-    """A table that a joined table reads."""
-
-    @property
-    def side_tables(self) -> SideTables:
-        """Its side tables."""
-        ...
-
-    def state(self) -> TableState:
-        """Return the state as of its last commit of ours."""
-        ...
-
-    def lineage(self) -> TableLineage | None:
-        """Return the commits that its state comes from, or None if it does not exist."""
-        ...
-
-    def as_of(self, name: str) -> DataFrame:
-        """Return its rows as of a commit of ours."""
-        ...
-
 
 @dataclass(frozen=True, slots=True)
 class SourceReader:
     """Reads one source of a joined table for a batch of that."""
 
     source: JoinedSource
-    table: JoinableTable
+    table: FormatTable
     plan: JoinPlan
 
     @property
@@ -88,7 +63,8 @@ class SourceReader:
         all_keys = (
             reduce(DataFrame.unionByName, keys).groupBy(*self.source.key).agg(F.expr(instant)).localCheckpoint()
         )
-        if not has_all_deletes(self.table, self._now.batch, self._since):
+        state = state_of(self.table)
+        if state is None or state.remembers > self._since:
             raise CommitConflict(f"{self._dimension.name}: it forgot deletes behind batch {self._since} meanwhile")
         return all_keys
 
@@ -180,20 +156,16 @@ class SourceReader:
         ]
 
 
-def state_of(table: JoinableTable, passed: SourceCommit | None = None) -> SourceState | None:
+def state_of(table: FormatTable, passed: SourceCommit | None = None) -> SourceState | None:
     """Return the state of a source, or None if it has no commit.
 
     `passed` is the commit up to which the joined table has read it, or None if it has not.
     """
-    return _read_consistently(table, partial(_state_of, table, passed))
+    name = table.side_tables.change_log.dimension.name
+    return read_consistently(name, table.state, partial(_state_of, table, passed))
 
 
-def _read_consistently(table: JoinableTable, read: Callable[[TableState], R]) -> R:
-    """Return what `read` returns, and read again if another run has committed meanwhile."""
-    return read_consistently(table.side_tables.change_log.dimension.name, table.state, read)
-
-
-def _state_of(table: JoinableTable, passed: SourceCommit | None, state: TableState) -> SourceState | None:
+def _state_of(table: FormatTable, passed: SourceCommit | None, state: TableState) -> SourceState | None:
     lineage = table.lineage()
     if lineage is None or not state.progress.batch:
         return None
@@ -223,19 +195,6 @@ def newest_replacement(change_log: ChangeLogTable) -> int:
             newest = batch
         epoch = record.epoch
     return newest
-
-
-def has_all_deletes(table: JoinableTable, batch: int, since: int) -> bool:
-    """Return whether the change log still has all deletes between two batches, `since` and `batch`."""
-
-    def has_all(state: TableState) -> bool:
-        change_log, progress = table.side_tables.change_log, state.progress
-        if progress.batch <= batch:
-            return True
-        change_log.batches.objects(progress)
-        return newest_forgotten(change_log, progress) <= since
-
-    return _read_consistently(table, has_all)
 
 
 def newest_forgotten(change_log: ChangeLogTable, progress: Progress) -> int:

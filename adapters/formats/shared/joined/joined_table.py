@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.formats.shared.joined.joined_sources import JoinableTable, SourceReader, state_of
+from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader, state_of
+from lakeward.adapters.formats.shared.operations.opened_table import FormatTable
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
-from lakeward.adapters.formats.shared.resolution.resolver import Resolve
 from lakeward.adapters.formats.shared.rows.new_rows import rows_to_write
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
@@ -32,30 +31,14 @@ from lakeward.core.ports import Commit, MergeResult, TableState
 from lakeward.core.progress import Progress
 
 
-class ResolvableTable(Protocol):
-    """A table whose rows can be resolved from something else than events."""
-
-    def state(self) -> TableState:
-        """Return the state as of its last commit of ours."""
-        ...
-
-    def resolve_with(self, plan: MergePlan, work: Resolve) -> MergeResult:
-        """Resolve a plan against the table as it is, by a given function. Nothing is written."""
-        ...
-
-    def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
-        """Make rows and progress visible in one commit."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class JoinedLakeTable:
     """A joined table (`table`, called `name` in the lake) and its sources (`of`) by their names."""
 
     name: str
     joining: JoinDefinition
-    table: ResolvableTable
-    of: Mapping[str, JoinableTable]
+    table: FormatTable
+    of: Mapping[str, FormatTable]
     spark: Callable[[], SparkSession]
 
     def state(self) -> TableState:
@@ -85,12 +68,10 @@ class JoinedLakeTable:
         changes = {name: readers[name].changes() for name in plan.since}
         moving = [name for name in plan.since if self.joining.needs_earlier_rows(name)]
         before = {name: readers[name].before(changes[name]) for name in moving}
-        touched = find_touched_keys(self.joining, changes, before, tables) if self._needs_changes(plan) else None
-        touched = None if touched is None else touched.localCheckpoint()
-        keys = None if plan.reasons else touched
-        stored = self._stored_rows(snapshot, keys)
+        touched = find_touched_keys(self.joining, changes, before, tables) if plan.since else None
+        stored = self._stored_rows(snapshot, touched)
         compare = compare_mirror if self.joining.joined.history is None else compare_history
-        difference = compare(plan, stored, join_frames(self.joining, tables, keys), touched)
+        difference = compare(plan, stored, join_frames(self.joining, tables, touched), touched)
         detail = MergeDetail(
             upserts=difference.written, removed=difference.removed, table=snapshot, cached=[difference.cached]
         )
@@ -107,10 +88,6 @@ class JoinedLakeTable:
             )
             partitions.refuse_lossy_texts(merge, rows_to_write(merge, resolved))
         return resolved
-
-    def _needs_changes(self, plan: JoinPlan) -> bool:
-        """Return whether changed keys matter. Where all rows are made anew, they only date what changed."""
-        return bool(plan.since) and (not plan.reasons or self.joining.joined.history is not None)
 
     def _stored_rows(self, snapshot: TableSnapshot | None, keys: DataFrame | None) -> DataFrame:
         """Return the stored rows, of these keys or of all."""

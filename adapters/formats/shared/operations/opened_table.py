@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from pyspark.sql import DataFrame
+
 from lakeward.adapters.formats.shared.operations.adoption import ExternalTableReader, TableAdoption
 from lakeward.adapters.formats.shared.operations.rollback import RestorableSideTables, TableLineage, TableVersions
 from lakeward.adapters.formats.shared.operations.table_reader import SparkTableReader
+from lakeward.adapters.formats.shared.resolution.resolver import Resolve
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.spark.frames.local_frame import Frame
-from lakeward.core.ports import DirectLoads, Layout, Maintenance, Opened, Table
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import DirectLoads, Layout, Maintenance, MergeResult, Opened, Table
 
 
 class FormatTable(Table[Frame], Protocol):
@@ -28,6 +32,14 @@ class FormatTable(Table[Frame], Protocol):
 
     def snapshot(self) -> TableSnapshot | None:
         """Return its current snapshot, of whichever writer, or None if it does not exist."""
+        ...
+
+    def as_of(self, name: str) -> DataFrame:
+        """Return its rows as of a commit of ours."""
+        ...
+
+    def resolve_with(self, plan: MergePlan, work: Resolve) -> MergeResult:
+        """Resolve a plan against the table as it is, by a given function. Nothing is written."""
         ...
 
 

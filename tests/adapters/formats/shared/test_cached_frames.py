@@ -55,7 +55,6 @@ def resolve_joined(patch: pytest.MonkeyPatch, found: Difference) -> None:
     patch.setattr(joined_table, "sources_of", lambda _: {})
     patch.setattr(joined_table, "join_frames", lambda *_: None)
     patch.setattr(joined_table, "compare_mirror", lambda *_: found)
-    patch.setattr(JoinedLakeTable, "_needs_changes", lambda *_: False)
     patch.setattr(JoinedLakeTable, "_stored_rows", lambda *_: None)
     joint._resolved(SimpleNamespace(since=(), before=(), reasons=()), None, None, None)
 

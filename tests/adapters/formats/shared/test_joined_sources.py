@@ -11,7 +11,6 @@ import pytest
 
 from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
 from lakeward.adapters.formats.shared.joined.joined_sources import (
-    has_all_deletes,
     newest_forgotten,
     newest_replacement,
     state_of,
@@ -89,15 +88,6 @@ def test_a_batch_without_a_record_may_have_deleted_rows_of_released_events(mark:
     assert newest_forgotten(found, Progress(batch=32, low_watermark=SourceOrder(1, 105))) == 31
 
 
-def test_deletes_that_are_forgotten_while_a_source_is_read_are_noticed() -> None:
-    for batch, since, right in [(40, 31, True), (70, 31, False), (70, 64, True), (63, 40, True)]:
-        state = TableState(Progress(batch=batch, low_watermark=SourceOrder(1, 10**6)), None)
-        there: Any = SimpleNamespace(
-            state=lambda found=state: found, side_tables=SimpleNamespace(change_log=change_log(batch))
-        )
-        assert has_all_deletes(there, 63, since) == right
-
-
 def table(*batches: tuple[str, int], gone: Sequence[int] = (), upto: int = 9) -> Any:
     """Return a table with commits, newest first; the files of some batches are gone."""
     commits: Sequence[Version] = [Version(name=n, progress=Progress(batch=batch)) for n, batch in batches]
@@ -165,6 +155,3 @@ def test_a_source_that_another_run_advances_while_it_is_read_was_not_rolled_back
     state = state_of(found)
     assert state is not None
     assert (state.now, batches_read) == (SourceCommit(9, "9"), [5, 9, 9])
-    found, batches_read = moving(9)
-    assert has_all_deletes(found, 4, 0)
-    assert batches_read == [5, 9, 9]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from joined_frames import DAY
 from joined_shops import shapes, tables_of
@@ -20,63 +18,46 @@ from lakeward.core.schema import Type
 pytestmark = pytest.mark.spark
 
 RUN = 20
-
-
-def plan_of(history: History, *, is_first: bool = False, is_redeclared: bool = False) -> JoinPlan:
-    joined = JoinDeclaration(name=TableName("dw", "t"), sources=shapes()["dimension"], history=history)
-    progress = JoinProgress(batch=2, digest="", passed={})
-    return JoinPlan(
-        joining=validate_joined(joined, tables_of()),
-        progress=progress,
-        ran=RUN,
-        is_first=is_first,
-        is_redeclared=is_redeclared,
-    )
-
-
-def begins(spark: SparkSession, plan: JoinPlan, touched: int | None, row: int | None, reached: int | None) -> int:
-    """Return from when a row counts; without `reached` there is no version of its key, without `row` no time."""
-    values = {_TOUCHED: touched, "instant": row, "reached": reached}
-    columns = ", ".join(
-        f"CAST({'NULL' if one is None else one} AS bigint) AS {name}" for name, one in values.items()
-    )
-    structs = "named_struct('instant', instant) AS row"
-    structs += ", CASE WHEN reached IS NOT NULL THEN named_struct('reached', reached) END AS last"
-    [[found]] = spark.sql(
-        f"SELECT {_change_instant(plan)} FROM (SELECT {_TOUCHED}, {structs} FROM (SELECT {columns}))"
-    ).collect()
-    return int(found)
+TIMED, SINCE_LOAD = History(), History(first_load=3)
+BY_RUN = History(validity=ByRun(), validity_columns=ValidityColumns(type=Type("date")))
 
 
 @pytest.mark.parametrize(
-    ("touched", "row", "reached", "right"),
+    ("history", "is_first", "touched", "row", "reached", "right"),
     [
-        (None, 7, None, 7),  # a new row
-        (9, 7, None, 9),
-        (None, None, None, RUN),
-        (8, 7, 5, 8),  # a change that a source lists
-        (8, 9, 5, 9),
-        (8, None, 5, 8),
-        (4, 5, 5, 5),
-        (None, 7, 5, 7),  # no source lists it, and a row is newer than the last version
-        (None, 5, 5, RUN),
-        (None, None, 5, RUN),
+        (TIMED, False, None, 7, None, 7),  # a new row
+        (TIMED, False, 9, 7, None, 9),
+        (TIMED, False, None, None, None, RUN),
+        (TIMED, False, 8, 7, 5, 8),  # a change that a source lists
+        (TIMED, False, 8, 9, 5, 9),
+        (TIMED, False, 8, None, 5, 8),
+        (TIMED, False, 4, 5, 5, 5),
+        (TIMED, False, None, 7, 5, 7),  # no source lists it, and a row is newer than the last version
+        (TIMED, False, None, 5, 5, RUN),
+        (TIMED, False, None, None, 5, RUN),
+        (SINCE_LOAD, True, None, 7, None, 3),
+        (SINCE_LOAD, False, None, 7, None, 7),
+        (BY_RUN, False, 8, 7, 5, RUN),
     ],
 )
 def test_a_change_counts_from_its_time_and_from_the_run_where_nothing_dates_it(
-    spark: SparkSession, touched: int | None, row: int | None, reached: int | None, right: int
+    spark: SparkSession,
+    history: History,
+    is_first: bool,
+    touched: int | None,
+    row: int | None,
+    reached: int | None,
+    right: int,
 ) -> None:
-    assert begins(spark, plan_of(History()), touched, row, reached) == right
-
-
-def test_a_row_that_another_declaration_changed_counts_from_the_run(spark: SparkSession) -> None:
-    plan = plan_of(History(), is_redeclared=True)
-    assert (begins(spark, plan, 8, 9, 5), begins(spark, plan, 8, 9, None)) == (RUN, 9)
-
-
-def test_the_first_batch_and_the_run_date_rows_by_option(spark: SparkSession) -> None:
-    first = plan_of(History(first_load=3), is_first=True)
-    assert begins(spark, first, None, 7, None) == 3
-    assert begins(spark, replace(first, is_first=False), None, 7, None) == 7
-    by_run = History(validity=ByRun(), validity_columns=ValidityColumns(type=Type("date")))
-    assert begins(spark, replace(plan_of(by_run), ran=RUN * DAY), 8, 7, 5) == RUN
+    """Without `reached` there is no version of the key, without `row` no time of its row."""
+    joined = JoinDeclaration(name=TableName("dw", "t"), sources=shapes()["dimension"], history=history)
+    plan = JoinPlan(
+        joining=validate_joined(joined, tables_of()),
+        progress=JoinProgress(batch=2, digest="", passed={}),
+        ran=RUN if history is TIMED else RUN * DAY,
+        is_first=is_first,
+    )
+    last = f"CASE WHEN {reached is not None} THEN named_struct('reached', bigint({reached or 'NULL'})) END"
+    columns = f"bigint({touched or 'NULL'}) AS {_TOUCHED}, named_struct('instant', bigint({row or 'NULL'})) AS row"
+    [[found]] = spark.sql(f"SELECT {_change_instant(plan)} FROM (SELECT {columns}, {last} AS last)").collect()
+    assert found == right

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 from frames import to_frame
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
 from lakeward.adapters.spark.joined.joined_rows import join_frames
-from lakeward.adapters.spark.joined.source_frames import sources_of
+from lakeward.adapters.spark.joined.source_frames import JoinedSource, sources_of
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Cell, Position
@@ -32,12 +32,11 @@ from lakeward.core.schema import Column, Schema, Type, parse_type
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
+Rows = Sequence[Mapping[str, Cell]]
 MIDNIGHT = datetime(2026, 11, 22, 15, tzinfo=UTC)
 """When a day begins in Tokyo."""
 DAY, MICRO = timedelta(days=1), timedelta(microseconds=1)
-LOCAL = datetime(2026, 11, 23)
-FIRST = date(1970, 1, 1).toordinal()
-FAR = date(9999, 12, 31).toordinal() - FIRST
+FAR = (date(9999, 12, 31) - date(1970, 1, 1)).days
 
 BY_TIME = History(validity_columns=ValidityColumns(surrogate=Surrogate.HASH))
 NO_ZONE = History(
@@ -50,28 +49,29 @@ CLOSED = replace(
 NUMBERED = History(validity=ByColumn("number"), validity_columns=ValidityColumns(type=Type("bigint")))
 DECIMAL = replace(NUMBERED, validity_columns=replace(NUMBERED.validity_columns, type=Type("decimal", 20, 0)))
 
-MOMENTS: Mapping[str, Sequence[Cell]] = {
-    "at": [MIDNIGHT + moved for moved in (-DAY - MICRO, -DAY, -MICRO, 0 * DAY, MICRO, DAY - MICRO, DAY)],
-    "utc": [(MIDNIGHT + moved).replace(tzinfo=None) for moved in (-DAY - MICRO, -DAY, -MICRO, 0 * DAY, DAY)],
-    "local": [LOCAL + moved for moved in (-DAY - MICRO, -DAY, -MICRO, 0 * DAY, DAY - MICRO, DAY)],
-    "day": [date(2026, 11, day) for day in (21, 22, 23, 24)],
-    "number": [5, 6, 7, 8],
-    "whole": [Decimal(number) for number in (5, 6, 7, 8)],
-}
-ORDERS = {"at": "timestamp", "utc": "timestamp_ntz", "local": "timestamp_ntz", "day": "date", "number": "int"}
-ORDERS |= {"whole": "decimal(20,0)"}
-CASES = [
-    (history, at, change)
-    for history, asked, change in [
-        (BY_TIME, ("at", "utc"), int(MIDNIGHT.timestamp()) * 1_000_000),
-        (NO_ZONE, ("at", "utc"), int(MIDNIGHT.timestamp()) * 1_000_000),
-        (BY_DAY, ("at", "local", "day"), LOCAL.toordinal() - FIRST),
-        (CLOSED, ("at", "local", "day"), LOCAL.toordinal() - FIRST),
-        (NUMBERED, ("number", "whole"), 7),
-        (DECIMAL, ("number", "whole"), 7),
-    ]
-    for at in asked
+BY_TIMES = [("timestamp", MIDNIGHT, DAY, MICRO), ("timestamp_ntz", MIDNIGHT.replace(tzinfo=None), DAY, MICRO)]
+BY_DAYS = [
+    ("timestamp", MIDNIGHT, DAY, MICRO),
+    ("timestamp_ntz", datetime(2026, 11, 23), DAY, MICRO),
+    ("date", date(2026, 11, 23), DAY, DAY),
 ]
+BY_NUMBERS = [("int", 7, 2, 1), ("decimal(20,0)", Decimal(7), Decimal(2), Decimal(1))]
+CASES = [
+    (history, *units)
+    for history, several in [
+        (BY_TIME, BY_TIMES),
+        (NO_ZONE, BY_TIMES),
+        (BY_DAY, BY_DAYS),
+        (CLOSED, BY_DAYS),
+        (NUMBERED, BY_NUMBERS),
+        (DECIMAL, BY_NUMBERS),
+    ]
+    for units in several
+]
+NAMES = {1: ["none", "Ann", "Ann", "Bea", "none"], 2: ["none", "Cleo", "Cleo", "none", "none"]}
+"""What orders of both customers find before the first versions, as these begin and end, when the next one begins,
+and at no time. The name of customer 1 changes, and 2 is deleted then.
+"""
 
 
 def table(of: str, history: History | None = None, /, **columns: str) -> Dimension:
@@ -79,104 +79,49 @@ def table(of: str, history: History | None = None, /, **columns: str) -> Dimensi
     return Dimension(name=TableName("shop", of), schema=schema, key=("id",), history=history)
 
 
-def joining_of(history: History, at: str) -> JoinDefinition:
+def joining_of(history: History, type_: str) -> JoinDefinition:
     """Return facts of which the customers are looked up; what finds none has the name 'none'."""
-    orders = table("orders", id="int", customer="int", **ORDERS)
+    orders = table("orders", id="int", customer="int", at=type_)
     customer = table("customer", history, id="int", name="string", number="bigint")
-    found = Source(
-        table=customer.name,
-        columns={"name": "name", "since": "valid_from"},
-        on=("id",),
-        to=("customer",),
-        at=at,
-        otherwise={"name": "none"},
-    )
-    joined = JoinDeclaration(
-        name=TableName("dw", "facts"),
-        sources={"orders": Source(table=orders.name, columns={"id": "id"}), "customer": found},
-    )
+    lookup = {"on": ("id",), "to": ("customer",), "at": "at", "otherwise": {"name": "none"}}
+    sources = {
+        "orders": Source(table=orders.name, columns={"id": "id"}),
+        "customer": Source(table=customer.name, columns={"name": "name"}, **lookup),
+    }
+    joined = JoinDeclaration(name=TableName("dw", "facts"), sources=sources)
     return validate_joined(joined, {one.name: one for one in (orders, customer)})
 
 
-def versions_of(history: History, change: int) -> Mapping[int, Sequence[Version]]:
-    """Return two versions of the customer 1, of whom the name changes, and one of 2, who goes then."""
-    unit = 1 if history.by_day or change == 7 else 86_400_000_000
+def customers(table: Dimension, begins: int, change: int) -> Rows:
+    """Return the stored versions of both customers."""
     place = Position(1, 1, 1, 1)
     ann, bea, cleo = ({"id": n, "name": name, "number": n} for n, name in ((1, "Ann"), (1, "Bea"), (2, "Cleo")))
-    first = Version(change - unit, change, ann, place, change - unit)
-    return {
-        1: [first, Version(change, None, bea, place, change)],
-        2: [replace(first, cells=cleo)],
-    }
+    first = Version(begins, change, ann, place, begins)
+    versions = {1: (first, Version(change, None, bea, place, change)), 2: (replace(first, cells=cleo),)}
+    return [row for key, of in versions.items() for row in shown_rows(table, (key,), of, {})]
 
 
-def facts(at: str) -> Sequence[Mapping[str, Cell]]:
-    """Return orders of both customers at all moments, and at none."""
-    moments = [*MOMENTS[at], None]
-    return [
-        {**dict.fromkeys(ORDERS), "id": 10 * customer + number, "customer": customer, at: moment}
-        for customer in (1, 2)
-        for number, moment in enumerate(moments)
-    ]
+def read(spark: SparkSession, source: JoinedSource, rows: Rows) -> DataFrame:
+    """Return the rows of a source as a joined table reads them from a lake."""
+    stored = source.table.stored.schema
+    listed = ", ".join(f"{column.name} {ddl(column.type)}" for column in stored)
+    beside = [f"CAST(NULL AS {ddl(type_)}) AS {own}" for own, type_ in row_columns(source.table).items()]
+    frame = to_frame(spark, [tuple(one[c.name] for c in stored) for one in rows], listed).selectExpr("*", *beside)
+    lineage = SimpleNamespace(commit_showing={1: "now"}.get)
+    table: Any = SimpleNamespace(lineage=lambda: lineage, as_of={"now": frame}.get)
+    progress = JoinProgress(batch=1, digest="", passed={source.name: SourceCommit(1, "now")})
+    return SourceReader(source, table, JoinPlan(joining=source.joining, progress=progress)).rows()
 
 
-def expected(joining: JoinDefinition, history: History, at: str, change: int) -> Mapping[object, object]:
-    """Return the name and the beginning of the version that plain Python finds for each order."""
-    found: dict[object, object] = {}
-    for order in facts(at):
-        instant, customer = instant_of_value(order[at], history), int(str(order["customer"]))
-        versions = versions_of(history, change)[customer]
-        shown = shown_rows(joining.tables["customer"], (customer,), tuple(versions), {})
-        found[order["id"]] = ("none", None)
-        for one, cells in zip(versions, shown, strict=True):
-            if (
-                instant is not None
-                and one.valid_from <= instant
-                and (one.valid_to is None or instant < one.valid_to)
-            ):
-                found[order["id"]] = (cells["name"], _without_zone(cells["valid_from"]))
-    return found
-
-
-def _without_zone(value: object) -> object:
-    return value.replace(tzinfo=None) if isinstance(value, datetime) else value
-
-
-LINEAGE = SimpleNamespace(commit_showing={1: "now"}.get)
-
-
-def by_spark(
-    spark: SparkSession, joining: JoinDefinition, found: Mapping[str, Sequence[Mapping[str, Cell]]]
-) -> Any:
-    progress = JoinProgress(batch=1, digest="", passed={name: SourceCommit(1, "now") for name in found})
-    plan = JoinPlan(joining=joining, progress=progress)
-    frames = {}
-    for name, source in sources_of(joining).items():
-        stored = source.table.stored.schema
-        listed = ", ".join(f"{column.name} {ddl(column.type)}" for column in stored)
-        beside = [f"CAST(NULL AS {ddl(type_)}) AS {own}" for own, type_ in row_columns(source.table).items()]
-        cells = [tuple(one[column.name] for column in stored) for one in found[name]]
-        frame = to_frame(spark, cells, listed).selectExpr("*", *beside)
-        table: Any = SimpleNamespace(lineage=lambda: LINEAGE, as_of={"now": frame}.get)
-        frames[name] = SourceReader(source, table, plan).rows()
-    shown = join_frames(joining, frames, None).select("id", "name", "since").collect()
-    return {id_: (name, since) for id_, name, since in shown}
-
-
-def check(spark: SparkSession, history: History, at: str, change: int) -> None:
-    joining = joining_of(history, at)
-    customers = [
-        shown
-        for key, versions in versions_of(history, change).items()
-        for shown in shown_rows(joining.tables["customer"], (key,), tuple(versions), {})
-    ]
-    right = expected(joining, history, at, change)
-    assert {name for name, _ in right.values()} == {"Ann", "Bea", "Cleo", "none"}
-    assert by_spark(spark, joining, {"orders": facts(at), "customer": customers}) == right
-
-
-@pytest.mark.parametrize(("history", "at", "change"), CASES)
+@pytest.mark.parametrize(("history", "type_", "change", "unit", "step"), CASES)
 def test_a_fact_finds_the_version_that_is_valid_at_its_time(
-    active: SparkSession, history: History, at: str, change: int
+    active: SparkSession, history: History, type_: str, change: Any, unit: Any, step: Any
 ) -> None:
-    check(active, history, at, change)
+    joining, begins = joining_of(history, type_), change - unit
+    instants = [instant_of_value(at, history) for at in (begins, change)]
+    moments = [begins - step, begins, change - step, change, None]
+    orders = [{"id": 10 * n + i, "customer": n, "at": at} for n in NAMES for i, at in enumerate(moments)]
+    rows = {"orders": orders, "customer": customers(joining.tables["customer"], *map(int, instants))}
+    frames = {name: read(active, source, rows[name]) for name, source in sources_of(joining).items()}
+    found = join_frames(joining, frames).select("id", "name").orderBy("id").collect()
+    assert [name for _, name in found] == [*NAMES[1], *NAMES[2]]
