@@ -125,9 +125,7 @@ def pipelines(fake: Fake) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.usefixtures("part")
-def test_a_long_note_is_visible_as_a_whole_or_not_at_all_wherever_its_writer_crashes(
-    fake: Fake,
-) -> None:
+def test_a_long_note_is_visible_as_a_whole_or_not_at_all_wherever_its_writer_crashes(fake: Fake) -> None:
     seen = []
     for number, name in pipelines(fake):
         client = Meddled(fake.client, number, crash)
@@ -209,10 +207,7 @@ def test_a_late_writer_does_not_restore_older_items(fake: Fake) -> None:
         if not client.was_met:
             break
         found = known(another)
-        assert found in (
-            after(FIRST, MANY, OTHER, ANEW, OTHER),
-            after(FIRST, OTHER, ANEW, OTHER, MANY),
-        ), number
+        assert found in (after(FIRST, MANY, OTHER, ANEW, OTHER), after(FIRST, OTHER, ANEW, OTHER, MANY)), number
 
 
 @pytest.mark.usefixtures("part")

@@ -103,8 +103,7 @@ def _keep_files_in_sidecars(table: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [_lose_a_commit, _lose_the_last_commit, _name_a_file_by_url, _encode_a_path, _keep_files_in_sidecars],
+    "change", [_lose_a_commit, _lose_the_last_commit, _name_a_file_by_url, _encode_a_path, _keep_files_in_sidecars]
 )
 def test_a_log_of_another_form_is_left_to_delta(table: Path, change: Callable[[Path], None]) -> None:
     assert found_in(table) is not None

@@ -157,9 +157,7 @@ def drawn(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Drawn:
     types = {column.name: column.type for column in dimension.schema}
     keys = draw(
         st.lists(
-            st.fixed_dictionaries({name: key_parts(types[name]) for name in dimension.key}),
-            min_size=1,
-            max_size=4,
+            st.fixed_dictionaries({name: key_parts(types[name]) for name in dimension.key}), min_size=1, max_size=4
         )
     )
     keys = list({key_of(key, dimension.key): key for key in keys}.values())
@@ -447,9 +445,7 @@ def test_a_batch_is_left_to_spark_if_a_key_has_several_forms_or_texts(key: float
     dimension = replace(case.plan.dimension, schema=usual_schema("double"))
     rows = event_frame(dimension, [replace(case.events[0], key=(key,), cells={"id": key})], ("id", "a"))
     with pytest.raises(SparkNeeded, match="not whole"):
-        resolve_columns(
-            case.side_tables, replace(case.plan, dimension=dimension), LocalFrame(rows, no_spark), None
-        )
+        resolve_columns(case.side_tables, replace(case.plan, dimension=dimension), LocalFrame(rows, no_spark), None)
 
 
 def test_a_batch_is_left_to_spark_if_python_cannot_hold_a_key() -> None:

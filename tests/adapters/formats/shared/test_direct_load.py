@@ -28,13 +28,7 @@ def plan_of(rows: int) -> MergePlan:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"batch": 2},
-        {"epoch": 2},
-        {"replaces": True},
-        {"copies": frozenset({(1, 1)})},
-        {"folds": True},
-    ],
+    [{"batch": 2}, {"epoch": 2}, {"replaces": True}, {"copies": frozenset({(1, 1)})}, {"folds": True}],
     ids=str,
 )
 def test_files_are_committed_by_the_plan_that_they_were_written_by_and_by_no_other(change: dict[str, Any]) -> None:

@@ -167,10 +167,7 @@ SOME, ALL_BUT = {"columns": ["Id"]}, {"all_but": ["EMAIL"]}
 
 @pytest.mark.parametrize(
     ("grant", "expected"),
-    [
-        (SOME, {"ColumnNames": ["id"]}),
-        (ALL_BUT, {"ColumnWildcard": {"ExcludedColumnNames": ["email"]}}),
-    ],
+    [(SOME, {"ColumnNames": ["id"]}), (ALL_BUT, {"ColumnWildcard": {"ExcludedColumnNames": ["email"]}})],
 )
 def test_a_grant_of_columns_requests_only_these(
     client: Any, grant: dict[str, Any], expected: dict[str, Any]
@@ -306,11 +303,7 @@ def _grant(**own: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "grant",
-    [
-        _grant(columns=["a"], all_but=["b"]),
-        _grant(columns=["a"], permissions=["INSERT"]),
-        _grant(columns=[]),
-    ],
+    [_grant(columns=["a"], all_but=["b"]), _grant(columns=["a"], permissions=["INSERT"]), _grant(columns=[])],
 )
 def test_invalid_grants_are_refused(grant: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):

@@ -96,8 +96,7 @@ def test_the_commit_time_orders_and_rows_of_one_commit_are_in_the_order_of_the_f
     project.put("20261121-100000001.csv", "U,2026-11-21 10:00:04,1,old,1.00\n")
     assert project.run()["shop.item"]["counts"]["stale"] == 1
     project.put(
-        "20261121-100000002.csv",
-        "U,2026-11-21 10:00:06,1,first,1.00\nU,2026-11-21 10:00:06,1,second,1.00\n",
+        "20261121-100000002.csv", "U,2026-11-21 10:00:06,1,first,1.00\nU,2026-11-21 10:00:06,1,second,1.00\n"
     )
     assert project.run()["shop.item"]["counts"]["ties"] == 1
     assert [name for _, name, _ in project.rows()] == ["second"]

@@ -153,10 +153,7 @@ def moved(content: Content) -> Content:
 
 def _placed(event: ChangeEvent, order: int) -> ChangeEvent:
     return ChangeEvent(
-        operation=event.operation,
-        position=event.position._replace(object=order),
-        key=event.key,
-        cells=event.cells,
+        operation=event.operation, position=event.position._replace(object=order), key=event.key, cells=event.cells
     )
 
 

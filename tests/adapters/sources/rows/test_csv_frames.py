@@ -18,15 +18,7 @@ from lakeward.adapters.sources.csv.repeated_header import OTHER_ORDER, SAME_ORDE
 from lakeward.adapters.sources.rows.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.sources.rows.read_spec import NumberedFile, Reading, file_frame
 from lakeward.adapters.spark.execution import parallelism
-from lakeward.adapters.spark.frames.source_rows import (
-    BLANK,
-    BROKEN,
-    LINE,
-    NAME,
-    TORN,
-    VALUE,
-    to_events,
-)
+from lakeward.adapters.spark.frames.source_rows import BLANK, BROKEN, LINE, NAME, TORN, VALUE, to_events
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Column, Schema, Type

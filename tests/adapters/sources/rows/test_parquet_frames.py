@@ -43,11 +43,7 @@ COLUMNS: dict[str, tuple[pa.Array, str, object]] = {
     "category": (pa.array(["a", None, "b", "a", "a"]).dictionary_encode(), "string", "a"),
     "view": (pa.array(["a"] * 5, pa.string_view()), "string", "a"),
     "document": (pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a": 1}'] * 5)), "string", '{"a": 1}'),
-    "uid": (
-        pa.ExtensionArray.from_storage(pa.uuid(), pa.array([ID.bytes] * 5, pa.binary(16))),
-        "string",
-        str(ID),
-    ),
+    "uid": (pa.ExtensionArray.from_storage(pa.uuid(), pa.array([ID.bytes] * 5, pa.binary(16))), "string", str(ID)),
     "fixed": (pa.array([b"abcd"] * 5, pa.binary(4)), "binary", bytearray(b"abcd")),
     "pair": (pa.array([[1, 2]] * 5, pa.list_(pa.int32(), 2)), "list<int>", [1, 2]),
     "day": (pa.array([date(2026, 1, 1)] * 5, pa.date64()), "date", date(2026, 1, 1)),

@@ -107,11 +107,7 @@ REACHED: Final = (
     LogReached(),
     LogReached(lowest=5, highest=80, snapshot=SnapshotPlace(160, OPEN_FOR + 20_000_000)),
     LogReached(
-        lowest=5,
-        highest=80,
-        has_begun=True,
-        time=2_000_000,
-        logs=frozenset({LogName("a", "1"), LogName("a", "3")}),
+        lowest=5, highest=80, has_begun=True, time=2_000_000, logs=frozenset({LogName("a", "1"), LogName("a", "3")})
     ),
     LogReached(
         lowest=5,
@@ -126,10 +122,7 @@ REACHED: Final = (
     ),
 )
 
-SEQUENCES: Final = {
-    Sequences.TIMES: pa.int64(),
-    Sequences.PLACES: pa.decimal128(38, 0),
-}
+SEQUENCES: Final = {Sequences.TIMES: pa.int64(), Sequences.PLACES: pa.decimal128(38, 0)}
 
 
 @pytest.mark.spark
