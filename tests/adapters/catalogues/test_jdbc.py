@@ -196,9 +196,7 @@ def test_mariadb_tells_types(mariadb: servers.Server) -> None:
     }
 
 
-def test_a_wrong_password_and_a_server_that_is_not_there_do_not_answer_and_show_nothing(
-    postgresql: servers.Server,
-) -> None:
+def test_a_wrong_password_and_a_missing_server_are_errors_without_secrets(postgresql: servers.Server) -> None:
     wrong = catalogue(postgresql, word="hunter2")
     with pytest.raises(CatalogueUnreachable, match="password") as refused:
         wrong.describe([CUSTOMER])
@@ -228,9 +226,7 @@ def test_a_wrong_password_and_a_server_that_is_not_there_do_not_answer_and_show_
         ({"drivers": [{"coordinates": "a:b:1"}]}, "lacks the key 'sha256'"),
     ],
 )
-def test_secrets_do_not_stand_in_the_settings_and_are_not_shown_where_they_do(
-    options: dict[str, Any], said: str
-) -> None:
+def test_secrets_in_the_settings_are_refused_and_not_shown(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said) as refused:
         build_jdbc({"url": "jdbc:postgresql://db/shop", **options}, Runtime(lambda: None))
     assert "hunter2" not in repr(refused.value)
@@ -286,7 +282,5 @@ def test_a_database_whose_driver_nobody_knows_wants_its_jars() -> None:
         (None, Native("STRUCT", 2002), "None"),
     ],
 )
-def test_what_drivers_tell_is_understood_as_their_documentation_has_it(
-    database: str | None, native: Native, ours: str
-) -> None:
+def test_types_of_drivers_are_read_as_documented(database: str | None, native: Native, ours: str) -> None:
     assert str(type_of(database, native)) == ours

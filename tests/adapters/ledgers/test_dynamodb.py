@@ -177,9 +177,7 @@ def test_concurrent_notes_are_applied_in_order_wherever_the_first_writer_sleeps(
     ],
     ids=["account", "all", "states", "names"],
 )
-def test_a_concurrent_reader_sees_a_note_as_a_whole_or_not_at_all(
-    fake: Fake, theirs: Notes, read: Callable[[Ledger], Any]
-) -> None:
+def test_a_concurrent_reader_sees_no_half_note(fake: Fake, theirs: Notes, read: Callable[[Ledger], Any]) -> None:
     model = MemoryLedger()
     model.write(TABLE, FIRST)
     answers = [read(model)]
@@ -325,9 +323,7 @@ def test_without_its_head_a_ledger_is_empty(ledger_table: LedgerTable) -> None:
     assert known(ledger_table.ledger()) == after(OTHER)
 
 
-def test_a_ledger_of_a_newer_lakeward_is_refused(
-    ledger_table: LedgerTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ledger_of_a_newer_version_is_refused(ledger_table: LedgerTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_VERSION", 9)
     ledger_table.ledger().write(TABLE, FIRST)
     monkeypatch.setattr(module, "_VERSION", 1)

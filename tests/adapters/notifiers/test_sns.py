@@ -112,9 +112,7 @@ def test_the_error_for_a_missing_topic_names_it(make_topic: Callable[..., Topic]
     assert topic.arn in str(error.value)
 
 
-def test_a_server_that_does_not_answer_is_a_retryable_error(
-    monkeypatch: pytest.MonkeyPatch, closed_port: int
-) -> None:
+def test_an_unreachable_server_is_a_retryable_error(monkeypatch: pytest.MonkeyPatch, closed_port: int) -> None:
     for name, value in ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
     options = {"topic": "arn:aws:sns:eu-central-1:123456789012:gone", "endpoint": f"http://127.0.0.1:{closed_port}"}

@@ -84,9 +84,7 @@ def refused(url: str, timeout: float = 30) -> LakewardError:
         (599, StoreUnreachable, "it answers with 599"),
     ],
 )
-def test_the_error_depends_on_the_status_of_the_response(
-    hook: Hook, status: int, kind: type[LakewardError], found: str
-) -> None:
+def test_the_status_decides_the_error(hook: Hook, status: int, kind: type[LakewardError], found: str) -> None:
     hook.status = status
     error = refused(hook.url)
     assert (type(error), error.found) == (kind, found)

@@ -118,9 +118,7 @@ def test_errors_of_aws_are_translated_and_only_transient_ones_are_retryable(
 
 @BOTH
 @pytest.mark.usefixtures("aws")
-def test_missing_credentials_and_a_missing_boto3_are_errors(
-    store: AwsSecrets, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_credentials_and_no_boto3_are_errors(store: AwsSecrets, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("AWS_ACCESS", "AWS_SECRET"))]:
         monkeypatch.delenv(name)
     with pytest.raises(ConfigError, match="there are no credentials"):

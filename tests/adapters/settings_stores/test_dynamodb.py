@@ -180,9 +180,7 @@ def test_a_run_writes_back_if_configured(control: str, tmp_path: Path, monkeypat
     assert "job_status" not in item(control, "shop.old")
 
 
-def test_a_failed_write_back_is_a_warning_of_the_run(
-    control: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_back_is_a_warning(control: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     put(control, "shop.orders", settings={"key": ["id"]})
     store = f"[settings]\nstores = [{{ kind = 'dynamodb', name = '{control}', write_back = true }}]"
@@ -215,9 +213,7 @@ def test_an_item_that_cannot_be_written_does_not_stop_others(control: str, monke
     assert [name for name in names if "job_status" in item(control, name)] == ["shop.b", "shop.d"]
 
 
-def test_after_a_connection_failure_no_further_item_is_written(
-    control: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_connection_failure_no_item_is_written(control: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
     def fail(_: object, __: object, table: str, ___: object) -> None:

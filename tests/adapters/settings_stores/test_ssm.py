@@ -156,9 +156,7 @@ def test_invalid_published_buckets_are_an_error() -> None:
             read_pipeline(json.dumps(content), "the place")
 
 
-def test_a_pipeline_is_opened_by_its_address_and_a_broken_parameter_fails_its_table(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_parameter_fails_its_table(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     stores = f"[settings]\nstores = [{{ kind = 'ssm', name = '{path}/tables', form = 'tables' }}]\n"
     put(f"{path}/shop", MEMORY + stores)

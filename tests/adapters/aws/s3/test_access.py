@@ -35,9 +35,7 @@ def test_the_default_endpoint_is_that_of_aws(s3: Buckets, monkeypatch: pytest.Mo
     ]
 
 
-def test_a_profile_sets_region_endpoint_and_addressing(
-    s3: Buckets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_profile_sets_region_and_addressing(s3: Buckets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "config").write_text(
         "[profile shop]\nregion = eu-west-1\nendpoint_url = https://store.example:9000\n"
         "s3 =\n  addressing_style = virtual\n"

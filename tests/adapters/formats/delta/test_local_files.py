@@ -58,9 +58,7 @@ def _sorted(rows: pa.Table) -> list[Any]:
 
 
 @pytest.mark.parametrize("statements", [_DELETED, _RENAMED])
-def test_rows_of_keys_are_those_that_spark_finds(
-    active: SparkSession, tmp_path: Path, statements: tuple[str, ...]
-) -> None:
+def test_rows_of_keys_are_those_of_spark(active: SparkSession, tmp_path: Path, statements: tuple[str, ...]) -> None:
     files = _made(active, tmp_path / "a table", *statements)
     every = active.read.format("delta").load(str(files.table))
     found = _found(files, [0, 1, 4, 8, 11, 99], every.columns)
@@ -91,7 +89,5 @@ def test_rows_of_keys_are_those_that_spark_finds(
         ),
     ],
 )
-def test_what_only_spark_reads_is_left_to_it(
-    active: SparkSession, tmp_path: Path, statements: list[str], names: list[str]
-) -> None:
+def test_spark_reads_others(active: SparkSession, tmp_path: Path, statements: list[str], names: list[str]) -> None:
     assert _found(_made(active, tmp_path / "table", *statements), [1], names) is None

@@ -137,9 +137,7 @@ def test_what_was_written_is_taken_back(active: SparkSession, tmp_path: Path) ->
         ("id bigint, name string", "TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '1')"),
     ],
 )
-def test_what_only_delta_writes_is_left_to_it(
-    active: SparkSession, tmp_path: Path, columns: str, properties: str
-) -> None:
+def test_other_files_are_left_to_delta(active: SparkSession, tmp_path: Path, columns: str, properties: str) -> None:
     rows = pa.table({"id": [1], "name": ["ab"]})
     change = _change(active, tmp_path / "table", columns, properties)
     assert not change.add_here(rows)

@@ -67,9 +67,7 @@ def test_a_restore_is_refused_and_another_one_mends_it(
     assert read_table_state(found, ITEM).progress.batch == 2
 
 
-def test_a_commit_that_comes_while_the_log_is_read_is_no_restore(
-    places: Places, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_while_the_log_is_read_is_no_restore(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is read after the table: by then it may be a batch ahead."""
     loaded = places.load(ITEM)
     commit(places, 3)

@@ -186,9 +186,7 @@ def test_progress_outlives_the_commits_that_the_log_forgets(shop: Project) -> No
     assert shop.call("status", "--json").document["tables"][0]["batch"] == 1
 
 
-def test_a_race_is_tried_again_on_the_new_state(
-    shop: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_race_is_tried_again(shop: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     first(shop)
     races = []
 
@@ -215,9 +213,7 @@ def _adds(project: Project) -> list[str]:
     return [action["add"]["path"] for action in actions if "add" in action]
 
 
-def test_a_table_that_was_restored_is_refused_until_it_is_restored_forward(
-    shop: Project, spark: SparkSession
-) -> None:
+def test_a_restored_table_is_refused_until_it_is_restored_forward(shop: Project, spark: SparkSession) -> None:
     first(shop)
     second(shop)
     name = f"delta.`{path_of(shop)}`"
@@ -230,9 +226,7 @@ def test_a_table_that_was_restored_is_refused_until_it_is_restored_forward(
     assert shop.rows() == [*BOTH, (4, "d", D("4.00"))]
 
 
-def test_a_partition_by_a_column_that_files_do_not_bring_is_refused_before_anything_is_written(
-    shop: Project,
-) -> None:
+def test_a_partition_by_an_unknown_column_is_refused_before_a_write(shop: Project) -> None:
     shop.configure('[tables."shop.item"]\nkey = ["id"]\npartition_by = ["nam"]\n', source='format = "parquet"')
     rows = pa.table({"Op": ["I"], "id": [1], "name": ["a"]})
     pq.write_table(rows, shop.put("20261121-100000000.parquet", ""))
@@ -265,9 +259,7 @@ def test_a_text_that_a_partition_would_make_null_is_held_until_it_is_another(sho
     assert shop.rows() == [(1, "c", D("1.50")), (2, "b", D("2.50"))]
 
 
-def test_what_was_written_for_a_commit_that_fails_is_taken_back(
-    shop: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_a_failed_commit_are_removed(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     first(shop)
     before = {*path_of(shop).rglob("*.parquet"), *path_of(shop).rglob("*.bin")}
 

@@ -74,9 +74,7 @@ def goes_on(project: Project) -> None:
 
 
 @pytest.mark.long
-def test_a_row_that_an_ordering_field_would_keep_is_changed_and_one_that_moves_leaves_no_twin(
-    shop: Project,
-) -> None:
+def test_an_ordering_field_does_not_keep_a_row_and_one_that_moves_is_there_once(shop: Project) -> None:
     configure(shop, f'{COPIED}\npartition_by = ["part"]')
     upsert(shop, ROWS, **ORDERED, **{f"{WRITE}partitionpath.field": "part"})
     goes_on(shop)

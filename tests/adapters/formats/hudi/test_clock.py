@@ -72,9 +72,7 @@ def timeline(tmp_path: Path) -> Callable[..., Timeline]:
         (("20261122000003.commit.requested",), "20261122000003999"),
     ],
 )
-def test_the_latest_time_is_that_of_anything_that_was_requested_or_completed(
-    timeline: Callable[..., Timeline], names: tuple[str, ...], latest: str
-) -> None:
+def test_the_latest_time_is_found(timeline: Callable[..., Timeline], names: tuple[str, ...], latest: str) -> None:
     assert timeline(*names).latest() == latest
 
 

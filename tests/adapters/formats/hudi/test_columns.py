@@ -113,9 +113,7 @@ OF_ROWS = [
         *[(PRICES, {"properties": {name: "x"}}, "not for `properties` to say") for name in OF_ROWS],
     ],
 )
-def test_columns_and_options_that_cannot_be_are_refused(
-    table: Dimension, options: dict[str, Any], error: str
-) -> None:
+def test_invalid_columns_and_options_are_refused(table: Dimension, options: dict[str, Any], error: str) -> None:
     with pytest.raises(ConfigError) as refused:
         check_table(table, TableOptions(**options))
     assert error in f"{refused.value} {refused.value.todo}"

@@ -65,7 +65,7 @@ def test_a_race_is_lost_where_iceberg_or_the_file_of_the_catalog_says_so(error: 
 @pytest.mark.parametrize(
     ("error", "expected", "taken_back"), [(BUSY_IN_JAVA, CommitConflict, 1), (BUSY_ELSEWHERE, TableError, 0)]
 )
-def test_a_commit_that_finds_sqlite_busy_is_taken_back_and_tried_again(
+def test_a_commit_to_a_busy_file_is_undone(
     error: Exception, expected: type[LakewardError], taken_back: int
 ) -> None:
     table = MagicMock()

@@ -87,9 +87,7 @@ def up_to_the_keys(project: Project, monkeypatch: pytest.MonkeyPatch, way: Way) 
 
 
 @any_way
-def test_the_table_is_not_moved_and_only_read_where_the_keys_lie(
-    project: Project, monkeypatch: pytest.MonkeyPatch, way: Way
-) -> None:
+def test_only_files_with_the_keys_are_read(project: Project, monkeypatch: pytest.MonkeyPatch, way: Way) -> None:
     project.configure(way.settings, source="max_files = 1")
     scan, through, meeting = up_to_the_keys(project, monkeypatch, way)
     assert "id >= 2" in scan

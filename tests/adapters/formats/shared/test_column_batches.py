@@ -319,9 +319,7 @@ def _overlooks_ties(patch: pytest.MonkeyPatch) -> None:
         _overlooks_ties,
     ],
 )
-def test_a_mistake_gives_another_result(
-    monkeypatch: pytest.MonkeyPatch, spoil: Callable[[pytest.MonkeyPatch], None]
-) -> None:
+def test_mistakes_are_found(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[pytest.MonkeyPatch], None]) -> None:
     spoil(monkeypatch)
 
     @settings(max_examples=200, phases=[Phase.generate], database=None, derandomize=True)

@@ -52,9 +52,7 @@ _ROWS = st.lists(
 
 
 @given(files=st.lists(st.tuples(_ROWS, st.sets(st.integers(0, 11))), max_size=3), data=st.data())
-def test_the_rows_are_those_that_a_filter_finds(
-    files: list[tuple[list[Row], set[int]]], data: st.DataObject
-) -> None:
+def test_rows_are_those_that_a_filter_finds(files: list[tuple[list[Row], set[int]]], data: st.DataObject) -> None:
     """Whatever lies in files and was deleted of them, by a key of one column or of two."""
     key = data.draw(st.sampled_from([["id"], ["tenant"], ["tenant", "id"]]))
     every = [tuple(row[name] for name in key) for rows, _ in files for row in rows]

@@ -396,9 +396,7 @@ SHOWN = [
 
 @settings(max_examples=tries(50, 2000))
 @given(data=st.data(), shown=st.sampled_from(SHOWN), previous_key=st.booleans())
-def test_versions_are_read_back_as_they_were_stored_and_remembered(
-    data: st.DataObject, shown: ValidityColumns, previous_key: bool
-) -> None:
+def test_versions_are_read_back_as_stored(data: st.DataObject, shown: ValidityColumns, previous_key: bool) -> None:
     before = data.draw(st.sampled_from([*ODD, "other"]))
     history = History(validity_columns=shown, previous_key=previous_key, kinds={before: Does.PREVIOUS})
     dimension = data.draw(dimensions(history=history).filter(lambda one: not has_floating_key(one)))

@@ -294,9 +294,7 @@ def denied(_request: Any) -> Any:
 
 
 @pytest.mark.parametrize("answer", [unreachable, denied])
-def test_a_failed_delete_of_messages_of_no_table_does_not_hide_others(
-    sqs: Sqs, answer: Callable[[Any], Any]
-) -> None:
+def test_a_failed_delete_of_messages_of_no_table_hides_no_others(sqs: Sqs, answer: Callable[[Any], Any]) -> None:
     sqs.ring("shop.other")
     sqs.ring(ORDERS)
     queue = failing(sqs, "delete_message_batch", answer)

@@ -396,9 +396,7 @@ def test_refused_partitions_are_an_error(glue: Glue, monkeypatch: pytest.MonkeyP
         catalog.register(table)
 
 
-def test_a_database_that_another_process_creates_at_once_is_no_error(
-    glue: Glue, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_of_another_process_is_no_error(glue: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = glue.catalog()
     get, missing = catalog.client.get_database, catalog.client.exceptions.EntityNotFoundException
 
@@ -449,9 +447,7 @@ def test_an_entry_has_the_columns_of_its_table_after_any_changes(following: Call
     given(HISTORIES)(settings(max_examples=10)(following))()
 
 
-def test_the_property_finds_entries_that_keep_old_columns(
-    following: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entries_of_old_columns_are_found(following: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GlueCatalog, "_update", lambda *_: None)
     quick = settings(max_examples=10, phases=[Phase.generate], report_multiple_bugs=False)
     with pytest.raises(AssertionError):

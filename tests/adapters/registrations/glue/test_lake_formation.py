@@ -169,9 +169,7 @@ SOME, ALL_BUT = {"columns": ["Id"]}, {"all_but": ["EMAIL"]}
     ("grant", "expected"),
     [(SOME, {"ColumnNames": ["id"]}), (ALL_BUT, {"ColumnWildcard": {"ExcludedColumnNames": ["email"]}})],
 )
-def test_a_grant_of_columns_requests_only_these(
-    client: Any, grant: dict[str, Any], expected: dict[str, Any]
-) -> None:
+def test_a_grant_of_columns_is_for_them_alone(client: Any, grant: dict[str, Any], expected: dict[str, Any]) -> None:
     principal = {"DataLakePrincipalIdentifier": ANALYST}
     with Stubber(client) as stub:
         stub.add_response("list_permissions", listed(), {"Principal": principal, "Resource": WHOLE})
@@ -205,9 +203,7 @@ WILDCARD: dict[str, Any] = {"ColumnWildcard": {}}
         (ALL_BUT, WILDCARD, True),
     ],
 )
-def test_existing_grants_are_not_made_again(
-    client: Any, grant: dict[str, Any], there: dict[str, Any], is_granted: bool
-) -> None:
+def test_grants_are_made_once(client: Any, grant: dict[str, Any], there: dict[str, Any], is_granted: bool) -> None:
     with Stubber(client) as stub:
         stub.add_response("list_permissions", {**listed(), "NextToken": "more"})
         stub.add_response("list_permissions", listed(of_columns(**there)))

@@ -66,9 +66,7 @@ def refusal(head: str, columns: dict[str, str], **others: object) -> SchemaConfl
     ],
 )
 @pytest.mark.parametrize("policies", [DEFAULT_POLICIES, IGNORING])
-def test_a_line_that_may_be_a_header_or_a_row_stops_the_table(
-    head: str, columns: dict[str, str], found: str, policies: Policies
-) -> None:
+def test_an_ambiguous_line_is_refused(head: str, columns: dict[str, str], found: str, policies: Policies) -> None:
     refused = refusal(head, columns, policies=policies)
     assert "whether the first line of b.csv is a header cannot be told" in refused.what
     assert found in str(refused.found)
@@ -184,9 +182,7 @@ def as_name(draw: st.DrawFn, name: str) -> str:
 
 
 @given(st.data(), st.permutations(list(ADDRESS)), st.sampled_from([True, "auto"]))
-def test_names_in_any_order_and_form_are_a_header(
-    data: st.DataObject, names: list[str], header: HeaderSetting
-) -> None:
+def test_names_in_any_form_are_a_header(data: st.DataObject, names: list[str], header: HeaderSetting) -> None:
     head = ",".join(data.draw(as_name(name)) for name in names)
     found = layout(f"{head}\nA,B,C,D\n", ADDRESS, header=header)
     assert found == Layout(tuple(names), True, False, names=tuple(names))

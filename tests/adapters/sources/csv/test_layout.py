@@ -222,9 +222,7 @@ UNKNOWN_ZIP = "it has zip, which the table has not"
         ),
     ],
 )
-def test_a_file_of_other_columns_is_refused_with_the_difference(
-    head: str, options: dict[str, Any], found: str
-) -> None:
+def test_a_file_of_other_columns_is_refused(head: str, options: dict[str, Any], found: str) -> None:
     assert refusal(head, **options).found == found
 
 
@@ -265,9 +263,7 @@ TIMES = "{},2026-11-21 10:00:00,1,Ada\n{},2026-11-21 10:00:01,2,Bo\n"
         ("1|a|b\n", LOAD, ["another delimiter", "one field by ',', and 3 by '|'"]),
     ],
 )
-def test_a_file_whose_columns_cannot_be_known_is_refused(
-    head: str, options: dict[str, Any], words: list[str]
-) -> None:
+def test_a_file_of_unknown_columns_is_refused(head: str, options: dict[str, Any], words: list[str]) -> None:
     refused = refusal(head, **options)
     assert [word for word in words if word not in f"{refused.what} {refused.found} {refused.todo}"] == []
 

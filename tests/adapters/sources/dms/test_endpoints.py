@@ -210,9 +210,7 @@ BROKEN: dict[str, tuple[Any, str, Any]] = {
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_reader_that_breaks_a_rule_is_found(
-    drawn: list[Endpoint], broken: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_reader_is_detected(drawn: list[Endpoint], broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, name, other = BROKEN[broken]
     monkeypatch.setattr(module, name, other)
     assert sum(islice(filter(None, map(is_found, drawn)), 3)) == 3
@@ -325,9 +323,7 @@ FEEDS = [(range(tries(5, 10)), SMALL), (range(10, tries(20, 50)), SMALL | INTERP
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("seeds", "settings"), FEEDS)
-def test_spark_reads_what_was_written(
-    spark: SparkSession, tmp_path: Path, seeds: range, settings: Mapping[str, str]
-) -> None:
+def test_spark_reads_a_feed(spark: SparkSession, tmp_path: Path, seeds: range, settings: Mapping[str, str]) -> None:
     """A hundred draws, ten in a job: the first as Spark compiles them, the others as it interprets them."""
     for first in range(seeds.start, seeds.stop, 10):
         drawn = {seed: draw(seed, tmp_path / f"draw {seed}%") for seed in range(first, first + 10)}

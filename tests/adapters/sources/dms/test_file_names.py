@@ -219,9 +219,7 @@ def test_a_group_of_a_pattern_that_holds_nothing_counts_as_0_and_one_without_a_n
     zones=st.tuples(st.integers(-12, 14), st.integers(-12, 14)),
     form=st.sampled_from([form for form in FORMS if form.startswith("YYYY")]),
 )
-def test_no_file_of_a_later_commit_sorts_before_what_is_listed(
-    first: datetime, later: int, zones: tuple[int, int], form: str
-) -> None:
+def test_later_files_sort_behind_the_start(first: datetime, later: int, zones: tuple[int, int], form: str) -> None:
     """Whatever time zones its folder and that of the one before were named in."""
     moments = first, first + timedelta(seconds=later)
     folders = [folder_of(moment + timedelta(hours=zone), form) for moment, zone in zip(moments, zones, strict=True)]

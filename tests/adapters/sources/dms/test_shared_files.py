@@ -140,9 +140,7 @@ def test_an_error_that_is_raised_again_keeps_nothing_of_the_times_before(landed:
     assert depths[0] == depths[2]
 
 
-def test_files_that_were_put_away_before_a_table_was_configured_are_not_left_out_in_silence(
-    landed: Landed, tmp_path: Path
-) -> None:
+def test_files_archived_before_a_table_was_configured_are_an_error(landed: Landed, tmp_path: Path) -> None:
     archiving(landed, tmp_path)
     assert landed.take() == [FIRST, SECOND]
     (applied, _) = landed.listed()
@@ -182,9 +180,7 @@ def test_a_table_made_anew_or_taken_back_is_not_said_to_have_what_it_had(landed:
     assert landed.shared.staged.select_finished([FIRST, SECOND], (ITEM,)) == [FIRST]
 
 
-def test_each_file_is_read_where_it_was_staged_last(
-    landed: Landed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_read_where_staged_last(landed: Landed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was read while it was copied, and again since; another of the first time waits in the same part."""
     landed.take()
     (tmp_path / "landing" / FIRST).write_text("I,item,shop,1,a\nU,item,shop,1,b\n", encoding="utf-8")

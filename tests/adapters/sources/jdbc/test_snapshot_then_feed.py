@@ -360,9 +360,7 @@ def test_a_topic_that_is_not_there_stops_a_table_before_it_is_read(tmp_path: Pat
     ],
     ids=["the topic is created anew", "messages are deleted"],
 )
-def test_a_loss_after_the_snapshot_stops_the_table(
-    tmp_path: Path, change: Callable[[FakeBroker], None], code: str
-) -> None:
+def test_a_later_loss_stops_the_table(tmp_path: Path, change: Callable[[FakeBroker], None], code: str) -> None:
     shop = begun(tmp_path)
     shop.run()
     shop.send()
@@ -409,9 +407,7 @@ def described(**types: tuple[str, str | None]) -> SourceTable:
         ("int4", "int", "string"),
     ],
 )
-def test_a_column_that_messages_send_in_another_form_is_refused(
-    written: str, own: str, declared: str | None
-) -> None:
+def test_a_column_with_another_form_in_messages_is_refused(written: str, own: str, declared: str | None) -> None:
     table = described(odd=(written, own), name=("text", "string"))
     columns = [Column("id", parse_type("int"))]
     columns += [Column("odd", parse_type(declared))] if declared else []

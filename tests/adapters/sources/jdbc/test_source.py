@@ -195,9 +195,7 @@ def test_an_empty_table_and_one_that_gets_its_first_rows(tmp_path: Path) -> None
         ({"cursor": "id", "overlap": "5m"}, True, "`overlap` does not go with the cursor"),
     ],
 )
-def test_a_table_that_cannot_be_read_so_is_refused_before_it_is_read(
-    tmp_path: Path, settings: dict[str, str], snapshots: bool, words: str
-) -> None:
+def test_bad_settings_are_refused(tmp_path: Path, settings: dict[str, str], snapshots: bool, words: str) -> None:
     play = Play(tmp_path, settings=settings, snapshots=snapshots)
     with pytest.raises(ConfigError, match=words) as refused:
         play.take()
@@ -319,9 +317,7 @@ def cut_off(play: Play) -> None:
 
 @settings(max_examples=60)
 @given(steps=STEPS, snapshots=st.booleans())
-def test_whatever_happens_the_table_becomes_that_of_the_database(
-    steps: list[tuple[str, int]], snapshots: bool
-) -> None:
+def test_the_table_becomes_that_of_the_database(steps: list[tuple[str, int]], snapshots: bool) -> None:
     with TemporaryDirectory() as made:
         play = by_cursor(Path(made), snapshots=snapshots, overlap="30s")
         play_steps(play, steps)

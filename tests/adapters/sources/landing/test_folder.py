@@ -266,9 +266,7 @@ WHOLE = "Replace the file by a whole one"
         ),
     ],
 )
-def test_a_file_that_cannot_be_unpacked_is_named(
-    landing: Folder, name: str, content: bytes, words: list[str]
-) -> None:
+def test_a_packed_file_in_error_is_named(landing: Folder, name: str, content: bytes, words: list[str]) -> None:
     put(landing, name, content)
     with pytest.raises(SourceError, match=rf"shop\.orders: {name} cannot be read") as refused:
         landing.head(TABLE, name)

@@ -136,18 +136,14 @@ def test_every_row_is_read_by_the_rules(spark: SparkSession, tmp_path: Path, nam
 
 
 @pytest.mark.parametrize("has_torn_rows", [False, True])
-def test_rows_are_read_from_the_line_after_the_header(
-    spark: SparkSession, tmp_path: Path, has_torn_rows: bool
-) -> None:
+def test_rows_begin_after_the_header(spark: SparkSession, tmp_path: Path, has_torn_rows: bool) -> None:
     (tmp_path / "t.csv").write_text("\na,b,c\n1,x,y\n")
     layout = replace(LAYOUT, has_header=True, header_end=2)
     rows = read(spark, tmp_path, layout=layout, has_torn_rows=has_torn_rows)
     assert [(row[LINE], row["a"]) for row in rows.collect()] == [(3, "1")]
 
 
-def test_lines_of_a_large_file_that_all_cores_take_apart_keep_their_numbers(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lines_keep_their_numbers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first is that of the header, and a byte order mark is before it alone."""
     (tmp_path / "t.csv").write_text("\ufeffa,b,c\n" + "".join(f'{n},"x,{n}",\n' for n in range(500)), "utf-8")
     monkeypatch.setattr(parallelism, "_LARGE_BYTES", 0)
@@ -158,9 +154,7 @@ def test_lines_of_a_large_file_that_all_cores_take_apart_keep_their_numbers(
 
 
 @pytest.mark.parametrize("files", [("a b%20.csv", "c+d.csv"), ("x/a b%20.csv", "x/ü.csv"), ("x/1.csv", "y/1.csv")])
-def test_a_row_has_the_path_of_its_file_below_the_landing_folder(
-    spark: SparkSession, tmp_path: Path, files: tuple[str, ...]
-) -> None:
+def test_a_row_has_the_path_of_its_file(spark: SparkSession, tmp_path: Path, files: tuple[str, ...]) -> None:
     """Also where all files lie in one folder, of which only the last part is told."""
     for file in files:
         (tmp_path / file).parent.mkdir(exist_ok=True)

@@ -31,9 +31,7 @@ ROWS = pa.table({"id": [1, 2], "of": [{"price": 1.5}, {"price": 2.5}]})
         ),
     ],
 )
-def test_a_codec_or_encoding_that_spark_cannot_read_is_named_with_its_column(
-    tmp_path: Path, written: dict[str, object], column: str, found: str
-) -> None:
+def test_an_unreadable_codec_is_named(tmp_path: Path, written: dict[str, object], column: str, found: str) -> None:
     pq.write_table(ROWS, tmp_path / "a.parquet", **written)
     with pytest.raises(SourceError) as caught:
         read_footer(tmp_path / "a.parquet", "shop.item", "a.parquet")

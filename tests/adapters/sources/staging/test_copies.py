@@ -81,9 +81,7 @@ def test_copies_of_a_killed_run_go_with_the_next_commit(read: BrokerFeed, s3: Bu
     assert s3.keys(bucket) == []
 
 
-def test_maintenance_names_and_removes_copies_whose_files_are_gone(
-    read: BrokerFeed, s3: Buckets, bucket: str
-) -> None:
+def test_maintenance_removes_copies_without_files(read: BrokerFeed, s3: Buckets, bucket: str) -> None:
     read.send()
     read.step(crashes=True)
     opened = read.open()

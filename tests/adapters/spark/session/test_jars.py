@@ -155,9 +155,7 @@ def test_fetching_says_nothing_of_its_own(mirror: Mirror, capfd: pytest.CaptureF
     assert capfd.readouterr() == ("", "")
 
 
-def test_fetching_says_one_line_where_there_is_no_terminal(
-    mirror: Mirror, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_fetching_prints_one_line_without_a_terminal(mirror: Mirror, capfd: pytest.CaptureFixture[str]) -> None:
     fetch(JAR, Download(JAR.file, JAR.size))
     assert capfd.readouterr() == ("", "fetching thing_2.13-1.0.jar (0 MB)\n")
     fetch(JAR, Download(JAR.file, JAR.size))
@@ -185,9 +183,7 @@ def test_a_jar_that_the_mirror_lacks_is_named_with_its_address(mirror: Mirror, e
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1", "nowhere", "file:///tmp"])
-def test_a_mirror_that_cannot_be_reached_is_an_error_that_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
+def test_an_unreachable_mirror_is_an_error_with_a_hint(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("LAKEWARD_MAVEN", address)
     with pytest.raises(SetupError, match="could not be fetched") as refused:
         fetch(JAR)

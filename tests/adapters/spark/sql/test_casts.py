@@ -75,9 +75,7 @@ def test_a_value_that_fits_is_taken_exactly(
 
 
 @pytest.mark.parametrize(("type_", "pattern", "refused"), REFUSED)
-def test_a_value_that_does_not_fit_is_told_apart(
-    spark: SparkSession, type_: str, pattern: str | None, refused: list[str]
-) -> None:
+def test_a_misfit_is_detected(spark: SparkSession, type_: str, pattern: str | None, refused: list[str]) -> None:
     assert values(spark, type_, refused, TextFormat(pattern)) == [None] * len(refused)
 
 

@@ -147,9 +147,7 @@ def left_in_quarantine(kept: SideTables) -> None:
 
 
 @pytest.mark.parametrize("make", [of_delta, of_iceberg])
-def test_what_a_dropped_table_left_in_quarantine_is_not_that_of_an_adopted_one(
-    tmp_path: Path, make: Callable[[Path], Callable[..., Any]]
-) -> None:
+def test_an_old_quarantine_is_not_adopted(tmp_path: Path, make: Callable[[Path], Callable[..., Any]]) -> None:
     """Replayed, it would be applied over newer rows."""
     kept = SideTables(DIMENSION, make(tmp_path), no_spark)
     left_in_quarantine(kept)
