@@ -192,7 +192,6 @@ def test_a_concurrent_reader_sees_no_half_note(fake: Fake, theirs: Notes, read: 
 
 
 def test_a_late_writer_does_not_restore_older_items(fake: Fake) -> None:
-    """It sleeps before each of its requests, while others write, remove and write the objects again."""
     for number, name in pipelines(fake):
         another = fake.ledger(pipeline=name)
 
@@ -210,7 +209,6 @@ def test_a_late_writer_does_not_restore_older_items(fake: Fake) -> None:
 
 @pytest.mark.usefixtures("part")
 def test_a_writer_may_sleep_while_another_crashes(fake: Fake) -> None:
-    """One sleeps before each of its requests, while the other crashes before each of its own."""
     for slept in count(1):
         for crashed in count(1):
             fake.client.items.clear()
@@ -261,7 +259,6 @@ def test_a_write_whose_response_was_lost_counts_once(fake: Fake) -> None:
 
 
 def test_a_write_whose_response_was_lost_counts_once_after_a_later_note(fake: Fake) -> None:
-    """The note of the other writer about the same objects stays."""
     applied = Notes(records=[replace(record(1), state=ObjectState.APPLIED, batch=1)], batch=1)
     others = [lambda: fake.ledger().write(TABLE, applied)]
     ledger = fake.ledger(SendsTwice(fake.client, lambda: others and others.pop()()))

@@ -53,7 +53,6 @@ def log_of(table: Path, version: int, kind: str = "json") -> Path:
 
 @pytest.mark.parametrize("forgets", [False, True])
 def test_the_files_of_a_version_are_those_that_delta_rs_finds(table: Path, *, forgets: bool) -> None:
-    """Also where commits are only in a checkpoint."""
     for version in range(5 if forgets else 0):
         log_of(table, version).unlink()
     versions = range(4 if forgets else 0, LAST + 1)

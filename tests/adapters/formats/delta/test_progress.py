@@ -102,7 +102,6 @@ def forget(places: Places) -> Path:
 
 
 def test_a_commit_that_says_nothing_of_itself_shifts_no_other(places: Places) -> None:
-    """Writers need not say who they are, and what they did."""
     log = Path(places.of(ITEM)) / "_delta_log"
     (log / f"{3:020}.json").write_text('{"txn":{"appId":"another","version":1}}\n')
     for number in range(4, 30):
@@ -112,7 +111,6 @@ def test_a_commit_that_says_nothing_of_itself_shifts_no_other(places: Places) ->
 
 
 def test_a_log_that_forgot_our_commit_and_kept_no_domain_says_so(places: Places) -> None:
-    """As of a table whose writer knows no domains: an error that names the log, and no stack trace."""
     forget(places)
     with pytest.raises(TableError, match="its log does not say how far that is"):
         read_table_state(places, ITEM)

@@ -78,7 +78,6 @@ def test_columns_are_added_widened_and_renamed_in_the_commit_of_the_rows(shop: P
 
 @pytest.mark.long
 def test_a_table_with_a_change_data_feed_keeps_the_names_of_its_columns(shop: Project, spark: SparkSession) -> None:
-    """It is refused before anything is committed; without the feed it is done, and then there may be one again."""
     columns, feed = 'id = "int", name = "string"', '"delta.enableChangeDataFeed"'
     shop.configure(item(columns, f'properties = {{ {feed} = "true" }}'))
     put(shop, 10, "Op,id,name", "I,1,a", "I,2,b")
@@ -115,7 +114,6 @@ def test_a_table_with_a_change_data_feed_gets_columns_of_any_name(shop: Project)
 @pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS[:2])
 def test_held_keys_follow_a_new_name(shop: Project, layout: str) -> None:
-    """What stands beside is written anew, and a name that the settings forget later is still found."""
     shop.configure(ITEM.replace("columns", f"{layout}\ncolumns"), source="max_files = 1")
     put(shop, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many", "U,1,c,3.00")
     shop.run(code=3)
@@ -153,7 +151,6 @@ def test_other_commits_hide_no_progress(shop: Project, spark: SparkSession) -> N
 
 
 def test_a_table_is_kept_in_shape(shop: Project) -> None:
-    """Files with deleted rows are written anew, and small ones put together."""
     policy = 'maintain = { deleted_rows = 0.3, small_files = 0, snapshots = "1s", orphans = "1d" }'
     shop.configure(ITEM + policy, source="max_files = 1")
     first(shop)
@@ -275,7 +272,6 @@ def test_files_of_a_failed_commit_are_removed(shop: Project, monkeypatch: pytest
 
 @pytest.mark.parametrize("mode", ["merge-on-read", pytest.param("copy-on-write", marks=LONG)])
 def test_rows_of_partitions_of_any_name_are_found_again(shop: Project, mode: str) -> None:
-    """Rows move between them, and are deleted; what no path can hold as it is stays apart."""
     more = f'partition_by = ["name"]\nwrite_mode = "{mode}"'
     shop.configure(ITEM.replace("columns", f"{more}\ncolumns"), source="max_files = 1")
     names = ["a b", "a/b", "é+%2F", "x=y", '"', "#?&", "a b "]
@@ -333,7 +329,6 @@ def test_files_of_nobody_go_with_age_and_what_the_table_keeps_stays(shop: Projec
 
 
 def test_a_commit_is_made_apart_from_others_that_commit(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch, a rollback, a layout, and maintenance: the log of a bucket would let two do so at once."""
     seen: list[tuple[int, int]] = []
 
     @contextmanager
@@ -359,7 +354,6 @@ def test_a_commit_is_made_apart_from_others_that_commit(shop: Project, monkeypat
 
 @pytest.mark.long
 def test_versions_stay_no_longer_than_the_table_knows_their_files(shop: Project) -> None:
-    """Refused until the property is as long; a dry run takes the settings at their word."""
     policy = 'maintain = { deleted_rows = 0, small_files = 0, snapshots = "10d", orphans = "3d" }\n'
     shop.configure(item('id = "int", name = "string"', policy))
     put(shop, 10, "Op,id,name", "I,1,a", "I,2,b")

@@ -108,7 +108,6 @@ def test_a_clock_that_goes_back_meanwhile_is_found(timeline: Callable[..., Timel
 
 
 def test_whatever_writes_is_alone_only_behind_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches, rollbacks, maintenance and adoption write so."""
     dimension = Dimension(name=TableName("shop", "item"), schema=Schema((Column("id", Type("int")),)), key=("id",))
 
     def no_spark() -> None:

@@ -107,7 +107,6 @@ def test_columns_that_were_renamed_on_read_are_named(tmp_path: Path) -> None:
 
 
 def test_a_class_that_merges_rows_is_no_reason_and_is_known(tmp_path: Path) -> None:
-    """Rows that are there are those that it made; those that come are lakeward's."""
     found = features(
         tmp_path,
         hoodie__record__merge__mode="EVENT_TIME_ORDERING",

@@ -36,7 +36,6 @@ KEYS = {
 
 
 def test_a_key_of_any_type_is_found_again(project: Project, zone: str) -> None:
-    """One update and one delete of two rows leave one row, in each of the tables."""
     tables = [
         f'[tables."shop.t{n}"]\nkey = ["k"]\ncolumns = {{ k = "{type_}", v = "string" }}\n'
         for n, type_ in enumerate(KEYS)

@@ -87,7 +87,6 @@ def test_another_writers_property_and_snapshot_change_nothing(project: Project) 
 
 
 def test_our_last_snapshot_is_kept_from_expiry(project: Project, spark: SparkSession) -> None:
-    """Even where foreign commits came after it, and everything old is expired."""
     batches = feed(project)
     next(batches)
     with opened(project) as table:
@@ -119,7 +118,6 @@ def test_a_table_that_was_rolled_back_goes_on_from_where_it_is(project: Project)
 @pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # the other writer's
 @pytest.mark.parametrize("has_rows", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_lost_race_is_retried(project: Project, monkeypatch: pytest.MonkeyPatch, has_rows: bool) -> None:
-    """Also one without a row, which may be a batch of another process of lakeward: rows that it gave up, say."""
     batches = feed(project)
     next(batches)
     races = []

@@ -99,7 +99,6 @@ def test_only_files_with_the_keys_are_read(project: Project, monkeypatch: pytest
 
 @pytest.mark.parametrize("way", [WAYS["mirror"], pytest.param(WAYS["history"], marks=pytest.mark.long)], ids=WAYS)
 def test_a_table_that_is_moved_would_be_seen(project: Project, monkeypatch: pytest.MonkeyPatch, way: Way) -> None:
-    """The check above can fail."""
     monkeypatch.setattr(way.module, "SMALL", -1)
     spark = '[spark.settings]\n"spark.sql.autoBroadcastJoinThreshold" = "-1"\n'
     project.configure(way.settings + spark, source="max_files = 1")

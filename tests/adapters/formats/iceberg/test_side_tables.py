@@ -24,7 +24,6 @@ pytestmark = pytest.mark.spark
 
 
 def test_spark_writes_large_side_tables(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Deletes are remembered, rows wait and are rejected as ever."""
     monkeypatch.setattr(side_table, "MOST_IN_ARROW", 0)
     project.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n3,c,3.00\n")
     project.put("20261121-100000000.csv", "D,1,a,1.00\nU,2,b,many\nU,2,bb,2.50\n")
@@ -36,7 +35,6 @@ def test_spark_writes_large_side_tables(project: Project, monkeypatch: pytest.Mo
 
 
 def test_rows_appended_after_another_process_are_removed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The batch is worked out anew then, and is remembered once."""
     use_spark_in_commands(monkeypatch)
     monkeypatch.setattr(side_table, "MOST_IN_ARROW", 0)
     project.put("LOAD00000001.csv", "1,a,1.00\n2,a,1.00\n")

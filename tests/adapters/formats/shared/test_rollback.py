@@ -109,7 +109,6 @@ def trimmed_with_32(kept: RestorableSideTables) -> None:
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
 @pytest.mark.parametrize("stands", [40, 10])
 def test_trimmed_entries_return(tmp_path: Path, make: Callable[[Path], RestorableSideTables], stands: int) -> None:
-    """A rollback that was killed leaves what others leave."""
     kept = make(tmp_path)
     trimmed_with_32(kept)
     line = Line(40)
@@ -158,7 +157,6 @@ def test_a_run_stops_after_a_killed_rollback(tmp_path: Path, make: Callable[[Pat
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
 def test_later_decisions_are_read_again(tmp_path: Path, make: Callable[[Path], RestorableSideTables]) -> None:
-    """The first look was at batch 5, and what stands beside the table was at batch 7 already."""
     kept = make(tmp_path)
     batches: dict[str, Any] = {"objects": [], "at": 1, "epoch": 1, "schema": []}
     for batch in (5, 6, 7):
@@ -175,7 +173,6 @@ def test_later_decisions_are_read_again(tmp_path: Path, make: Callable[[Path], R
 def test_a_restored_change_log_loses_no_entry_of_another_process(
     tmp_path: Path, make: Callable[[Path], RestorableSideTables], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is put together of what was read: what was written since is not in it."""
     kept, other = make(tmp_path), make(tmp_path)
     trimmed_with_32(kept)
     target, name = (

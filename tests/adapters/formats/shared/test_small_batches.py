@@ -249,7 +249,6 @@ def test_a_remembered_batch_is_the_batch_that_was_read(found: Drawn) -> None:
 @settings(max_examples=tries(50, 2000))
 @given(found=drawn(), data=st.data())
 def test_all_entries_that_matter_are_read_and_few_others(found: Drawn, data: st.DataObject) -> None:
-    """And values are made of little else: of keys that begin as those that are touched, or are joined to them."""
     entries = record_batch(found.plan, found.events)
     every = sorted({key for event in found.events for key in event.keys}, key=repr)
     touched = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
@@ -317,7 +316,6 @@ def renamed(draw: Callable[[st.SearchStrategy[Any]], Any], found: Drawn) -> tupl
 @settings(max_examples=tries(50, 2000))
 @given(data=st.data(), found=drawn())
 def test_remembered_events_are_read_with_the_current_columns(data: st.DataObject, found: Drawn) -> None:
-    """Under their new names; a column that was added since, or a field, no update has sent."""
     renames, with_this = data.draw(renamed(found))
     fields = [column.name for column in found.dimension.schema if column.type.name == "struct"]
     grown = data.draw(st.sampled_from(fields)) if fields else None

@@ -289,13 +289,11 @@ def test_a_layout_has_the_names_of_its_header_or_those_that_one_would_have() -> 
     ],
 )
 def test_rows_begin_after_the_header_even_if_empty_lines_precede_it(head: str, first: int) -> None:
-    """Else the header would be a row where the columns are texts."""
     found = layout(head, is_load=True, policies=Policies(add=Policy.IGNORE))
     assert found.first_line == first
 
 
 def test_a_header_of_changes_says_what_the_key_was_before() -> None:
-    """With a prefix that it has not, an update of a key would leave the row with the old one."""
     told = {"before_prefix": "BI_"}
     assert BEFORE + "id" in layout("Op,id,name,city,BI_id\nU,9,Ada,Köln,1\n", **told).columns
     assert layout("id,name,city\n1,Ada,Köln\n", is_load=True, **told).has_header

@@ -147,7 +147,6 @@ def test_files_are_not_split_beside_rows_of_a_failed_split(landed: Landed, monke
 
 
 def test_rows_of_another_machine_are_removed_after_a_day(landed: Landed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its index is elsewhere, or went with its machine: that of this one knows nothing of the place."""
     landed.take(landed.open("of-another"))
     shared = landed.open()
     shared.archive(ITEM, items := landed.take(shared))

@@ -324,7 +324,6 @@ FEEDS = [(range(tries(5, 10)), SMALL), (range(10, tries(20, 50)), SMALL | INTERP
 @pytest.mark.spark
 @pytest.mark.parametrize(("seeds", "settings"), FEEDS)
 def test_spark_reads_a_feed(spark: SparkSession, tmp_path: Path, seeds: range, settings: Mapping[str, str]) -> None:
-    """A hundred draws, ten in a job: the first as Spark compiles them, the others as it interprets them."""
     for first in range(seeds.start, seeds.stop, 10):
         drawn = {seed: draw(seed, tmp_path / f"draw {seed}%") for seed in range(first, first + 10)}
         with told(spark, settings):

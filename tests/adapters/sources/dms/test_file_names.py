@@ -155,7 +155,6 @@ def test_files_in_date_folders_go_by_their_own_time(moments: list[datetime], for
 
 
 def test_two_files_of_one_name_in_two_date_folders_go_by_the_date() -> None:
-    """Written in one moment, of the changes before midnight and of those after it."""
     for form in FORMS:
         days = [datetime(2026, 10, 31), datetime(2026, 11, 1)]
         names = [f"{folder_of(day, form)}/20261101-000001000.csv" for day in days]
@@ -220,7 +219,6 @@ def test_a_group_of_a_pattern_that_holds_nothing_counts_as_0_and_one_without_a_n
     form=st.sampled_from([form for form in FORMS if form.startswith("YYYY")]),
 )
 def test_later_files_sort_behind_the_start(first: datetime, later: int, zones: tuple[int, int], form: str) -> None:
-    """Whatever time zones its folder and that of the one before were named in."""
     moments = first, first + timedelta(seconds=later)
     folders = [folder_of(moment + timedelta(hours=zone), form) for moment, zone in zip(moments, zones, strict=True)]
     files = [f"{moment:%Y%m%d-%H%M%S}000.csv" for moment in moments]

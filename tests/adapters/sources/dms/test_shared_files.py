@@ -120,7 +120,6 @@ def test_a_file_that_cannot_be_read_stops_all_from_it_on_and_is_not_read_again_a
 
 
 def test_a_file_that_could_not_be_read_is_looked_at_again_after_a_while(landed: Landed) -> None:
-    """There was no room to stage it, say: the file is as it was, and can be read now."""
     landed.spark.failing[FIRST] = thrown("java.io.IOException", "No space left on device")
     assert isinstance(landed.refused(), SourceError)
     landed.spark.failing.clear()
@@ -154,7 +153,6 @@ def test_files_archived_before_a_table_was_configured_are_an_error(landed: Lande
 
 
 def test_a_table_made_anew_or_taken_back_is_not_said_to_have_what_it_had(landed: Landed, tmp_path: Path) -> None:
-    """The folder `state` may stay where a table is dropped: what it says of a table that is gone is not true."""
     archiving(landed, tmp_path)
     landed.take(ObjectHistory(has_no_batch=True))
     first, second = sorted(landed.listed(), key=lambda item: item.name)
@@ -181,7 +179,6 @@ def test_a_table_made_anew_or_taken_back_is_not_said_to_have_what_it_had(landed:
 
 
 def test_a_file_is_read_where_staged_last(landed: Landed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It was read while it was copied, and again since; another of the first time waits in the same part."""
     landed.take()
     (tmp_path / "landing" / FIRST).write_text("I,item,shop,1,a\nU,item,shop,1,b\n", encoding="utf-8")
     landed.take()

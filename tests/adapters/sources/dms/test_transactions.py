@@ -286,7 +286,6 @@ def test_a_counter_behind_the_time_is_a_number() -> None:
     ],
 )
 def test_a_row_says_its_table_before_the_schema(row: str, table: TableName | None) -> None:
-    """As the example of AWS has it; a word that is no operation is one only where its table is known."""
     assert table_of(row, Dialect(), [TableName("A", "B")]) == table
 
 

@@ -123,7 +123,6 @@ def test_a_process_that_dies_before_its_commit_is_followed_by_one_that_applies_t
 
 @pytest.mark.parametrize("written", [0, 1, 2])
 def test_half_a_snapshot_is_never_applied(play: BucketPlay, monkeypatch: pytest.MonkeyPatch, written: int) -> None:
-    """Half of a snapshot is never taken for one; it goes a day later, by whoever reads then, or `maintain`."""
     of_rows(play, 1, 2, 3)
     with monkeypatch.context() as patched:
         _die_behind(patched, written)

@@ -214,7 +214,6 @@ def test_a_table_that_the_database_lacks_or_that_has_no_key_is_refused(tmp_path:
 
 
 def test_two_tables_of_one_read_the_same_rows(tmp_path: Path) -> None:
-    """A mirror and a history: what one has applied stays until the other has it as well."""
     one = of_rows(Play(tmp_path), 1, 2)
     other = with_settings(one)
     other.seen, other.rows, other.left = {}, {}, set()

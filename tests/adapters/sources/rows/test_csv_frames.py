@@ -102,7 +102,6 @@ def expected(text: str, dialect: Dialect, *, is_crlf: bool) -> Mapping[int, Reco
     ],
 )
 def test_every_row_is_read_by_the_rules(spark: SparkSession, tmp_path: Path, name: str, is_crlf: bool) -> None:
-    """Fields, NULLs, line numbers and broken rows of 150 files, gzip or not, are those of the reference."""
     dialect, random = DIALECTS[name], Random(f"{name} {is_crlf}")
     texts = {}
     for number in range(150):
@@ -144,7 +143,6 @@ def test_rows_begin_after_the_header(spark: SparkSession, tmp_path: Path, has_to
 
 
 def test_lines_keep_their_numbers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first is that of the header, and a byte order mark is before it alone."""
     (tmp_path / "t.csv").write_text("\ufeffa,b,c\n" + "".join(f'{n},"x,{n}",\n' for n in range(500)), "utf-8")
     monkeypatch.setattr(parallelism, "_LARGE_BYTES", 0)
     rows = read(spark, tmp_path, layout=replace(LAYOUT, has_header=True))
@@ -155,7 +153,6 @@ def test_lines_keep_their_numbers(spark: SparkSession, tmp_path: Path, monkeypat
 
 @pytest.mark.parametrize("files", [("a b%20.csv", "c+d.csv"), ("x/a b%20.csv", "x/ü.csv"), ("x/1.csv", "y/1.csv")])
 def test_a_row_has_the_path_of_its_file(spark: SparkSession, tmp_path: Path, files: tuple[str, ...]) -> None:
-    """Also where all files lie in one folder, of which only the last part is told."""
     for file in files:
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("1,2,3\n")
@@ -164,7 +161,6 @@ def test_a_row_has_the_path_of_its_file(spark: SparkSession, tmp_path: Path, fil
 
 
 def test_a_repeated_header_is_found_as_by_the_reference(spark: SparkSession, tmp_path: Path) -> None:
-    """In any case, with what may stand around a name, in its order or in another; NULL is an empty name."""
     pieces = ("a", "B", " b", "c", "C\r", "\ufeffa", "\u00a0a\t", '"c"', "x", "", "NULL")
     lines = [",".join(row) for row in product(pieces, repeat=3) if any(row)]
     (tmp_path / "t.csv").write_text("a,b,c\n" + "\n".join(lines) + "\n", newline="")

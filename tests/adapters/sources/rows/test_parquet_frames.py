@@ -67,7 +67,6 @@ COLUMNS: dict[str, tuple[pa.Array, str, object]] = {
 @pytest.mark.spark
 @pytest.mark.usefixtures("active")
 def test_columns_are_read_by_what_they_mean(spark: SparkSession, tmp_path: Path) -> None:
-    """Of types that no name tells, of wider ones that are declared, of none; what would be cut is told whole."""
     pq.write_table(pa.table({name: values for name, (values, _, _) in COLUMNS.items()}), tmp_path / "a.parquet")
     schema = Schema(tuple(Column(name, parse_type(type_)) for name, (_, type_, _) in COLUMNS.items()))
     found = read_footer(tmp_path / "a.parquet", "shop.item").with_types(schema)
@@ -113,7 +112,6 @@ def with_texts(bad: bytes) -> dict[str, pa.Array]:
 @pytest.mark.spark
 @pytest.mark.usefixtures("active")
 def test_a_text_that_is_not_utf8_is_reported_in_each_kind_of_column(spark: SparkSession, tmp_path: Path) -> None:
-    """No other reader could read the table: a value is NULL, and its row says why and has its bytes in hex."""
     good, bad = with_texts(GOOD), {name: of for name, of in with_texts(BAD).items() if name not in ("id", "large")}
     for number, name in enumerate(bad):
         pq.write_table(pa.table({**good, name: bad[name]}), tmp_path / f"{number}.parquet")

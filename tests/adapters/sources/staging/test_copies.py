@@ -142,7 +142,6 @@ def test_a_table_whose_name_is_no_part_of_a_url_is_copied(copies: StagedCopies, 
 def test_a_slow_bucket_keeps_no_other_table_waiting(
     copies: StagedCopies, s3: Buckets, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While copies of one table are removed, those of another are made and removed, and its own are made."""
     remove, waits = StagingPrefix.remove, list[bool]()
 
     def beside(own: StagingPrefix, names: Sequence[str]) -> None:

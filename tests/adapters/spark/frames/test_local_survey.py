@@ -168,7 +168,6 @@ NO_KEY: Final = Dimension(name=TableName("s", "t"), schema=Schema(()), lateness=
 
 @pytest.mark.parametrize("reached", REACHED)
 def test_objects_whose_rows_only_rise_have_no_step(reached: LogReached, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are not compared row by row, and the result is that of the comparison."""
     random, rising = Random(5), 0
     for _ in range(200):
         rows = [*range(1, random.randint(2, 4))]

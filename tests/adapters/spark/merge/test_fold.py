@@ -81,7 +81,6 @@ _PLACES = [f"bigint(NULL) AS {stored_column(name)}" for name in names.POSITION]
 )
 @given(seed=st.integers(0, 2**32))
 def test_spark_folds_as_the_core_does(spark: SparkSession, seed: int) -> None:
-    """Rows with their positions, what found no row, what no rule decides, and what is counted."""
     random = Random(seed)
     events = [event for number in range(300) for event in history(number, random)]
     expected = apply(DIMENSION, {}, events)

@@ -198,7 +198,6 @@ def test_a_cache_that_cannot_be_written_is_an_error_that_says_what_to_do(mirror:
 
 
 def test_a_factory_asks_for_groups_of_the_list_and_for_others_by_what_they_are() -> None:
-    """One that is in a group and asked for by itself as well is there once."""
     (own,) = locked(["postgresql"])
     assert [*select_jars({"postgresql", own.request, JAR.request})] == [
         own,

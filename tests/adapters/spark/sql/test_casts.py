@@ -80,7 +80,6 @@ def test_a_misfit_is_detected(spark: SparkSession, type_: str, pattern: str | No
 
 
 def test_a_time_without_a_zone_is_in_the_zone_of_the_source(spark: SparkSession) -> None:
-    """In summer Berlin is two hours ahead; a zone that is written wins."""
     texts = ["2024-07-01 12:00:00", "2024-07-01 12:00:00Z", "2024-07-01 12:00:00+05:30"]
     found = values(spark, "timestamp", texts, TextFormat(None, "Europe/Berlin"))
     hours = [(10, 0), (12, 0), (6, 30)]

@@ -166,7 +166,6 @@ def number(micros: int, form: pa.DataType) -> int:
 
 
 def test_a_value_of_a_parquet_file_is_in_the_range_of_its_type(spark: SparkSession, tmp_path: Path) -> None:
-    """Of one batch, each in a column of its own, in the key, and within a struct and a list; NULL is no misfit."""
     rows = [(name, micros) for name in FORMS for micros in MOMENTS.values()]
     data: dict[str, pa.Array] = {}
     for name, form in FORMS.items():
@@ -211,7 +210,6 @@ def test_a_value_of_a_parquet_file_is_in_the_range_of_its_type(spark: SparkSessi
 
 
 def test_a_row_of_another_year_is_not_replayed_as_it_was_written(spark: SparkSession) -> None:
-    """Such as one that went to quarantine for its schema: within a nested value, and with the years around it."""
     schema = Schema((Column("id", Type("int")), Column("deep", parse_type("list<date>"))))
     reading = Reading(dimension=Dimension(name=TableName("shop", "item"), key=("id",), schema=schema))
     days = ["9999-12-31", "0001-01-01", "+10000-01-01", "-0045-03-15"]
