@@ -11,7 +11,6 @@ import boto3
 import pytest
 from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import ClientError, EndpointConnectionError
-from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
 
 from lakeward.adapters.settings_stores.dynamodb import ControlTable, WrittenControlTable, build
@@ -29,12 +28,8 @@ AT = 1_795_000_000_000_000
 
 
 @pytest.fixture
-def control(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the name of an empty control table, on the server that is set in the environment."""
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **variables}.items():
-        monkeypatch.setenv(name, value)
+def control(aws_services: None) -> str:
+    """Return the name of an empty control table."""
     table = f"control-{next(NUMBERS)}"
     boto3.Session().client("dynamodb").create_table(
         TableName=table,

@@ -11,7 +11,6 @@ from typing import Any
 
 import boto3
 import pytest
-from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
 from structlog.testing import capture_logs
 
@@ -41,12 +40,8 @@ CONFIG = {
 
 
 @pytest.fixture
-def path(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return an unused path of parameters, on the server that is set in the environment."""
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **variables}.items():
-        monkeypatch.setenv(name, value)
+def path(aws_services: None) -> str:
+    """Return an unused path of parameters."""
     return f"/lakeward/{next(NUMBERS)}"
 
 

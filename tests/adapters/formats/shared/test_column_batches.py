@@ -15,6 +15,7 @@ import pytest
 from arrow_events import cells, event_frame, values
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from merge_plans import make_plan
 from tries import tries
 
 from lakeward.adapters.formats.shared.change_log.entries import columns_in_part, columns_of
@@ -207,19 +208,9 @@ def drawn(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Drawn:
         greatest=max(one.position for one in events),
     )
     facts = replace(facts, operations={kind: sum(e.operation is kind for e in events) for kind in Operation})
-    plan = MergePlan(
-        dimension=dimension,
-        evolution=Evolution(dimension.schema),
-        batch=BATCH,
-        epoch=1,
-        facts=facts,
-        recalls=False,
-        appends=False,
-        creates=is_new,
-        folds=folds,
-        folds_remembered=folds,
-        low_watermark=None if is_ordered or mark is None else SourceOrder(1, mark),
-    )
+    low_watermark = None if is_ordered or mark is None else SourceOrder(1, mark)
+    more = {"creates": is_new, "folds": folds, "folds_remembered": folds, "low_watermark": low_watermark}
+    plan = make_plan(dimension, batch=BATCH, facts=facts, **more)
     return Drawn(plan, events, stored, [] if is_ordered else remembered)
 
 
@@ -348,19 +339,9 @@ def usual() -> Drawn:
     event = ChangeEvent(
         operation=Operation.UPDATE, position=Position(1, FIRST, 9, 1), key=(1,), cells={"id": 1, "a": "x"}
     )
-    plan = MergePlan(
-        dimension=dimension,
-        evolution=Evolution(schema),
-        batch=BATCH,
-        epoch=1,
-        facts=BatchFacts(
-            schema=schema, operations={Operation.UPDATE: 1}, least=event.position, greatest=event.position
-        ),
-        recalls=False,
-        appends=False,
-        creates=False,
-    )
-    return Drawn(plan, [event], [], [])
+    place = event.position
+    facts = BatchFacts(schema=schema, operations={Operation.UPDATE: 1}, least=place, greatest=place)
+    return Drawn(make_plan(dimension, batch=BATCH, facts=facts), [event], [], [])
 
 
 PLACE = Position(1, 5, 8, 1)

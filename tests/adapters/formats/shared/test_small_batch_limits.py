@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from merge_plans import make_plan
 from repository import ROOT
 
 from lakeward.adapters.formats.shared.resolution.resolver import resolve_plan
@@ -30,7 +30,6 @@ from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.merge.truncates import Truncates
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, parse_type
-from lakeward.core.schema_changes.evolution import Evolution
 
 PAGE = ROOT / "docs/decisions/0008-small-batches-are-worked-out-in-python.md"
 PLACE = Position(1, 5, 1, 1)
@@ -44,17 +43,7 @@ def plan_of(columns: Mapping[str, str] | None = None, *, rows: int = 1, **more: 
     options = {name: more.pop(name) for name in ("key", "history", "deletes", "match") if name in more}
     dimension = Dimension(name=TableName("shop", "item"), schema=schema, **{"key": ("id",), **options})
     facts = BatchFacts(schema=schema, operations={Operation.UPDATE: rows}, least=PLACE, greatest=PLACE)
-    plan = MergePlan(
-        dimension=dimension,
-        evolution=Evolution(schema),
-        batch=2,
-        epoch=1,
-        facts=facts,
-        recalls=False,
-        appends=False,
-        creates=False,
-    )
-    return replace(plan, **more)
+    return make_plan(dimension, facts=facts, **more)
 
 
 def reason(plan: MergePlan, most: int = MOST) -> str:

@@ -12,6 +12,7 @@ import pytest
 from arrow_events import Item, cells, event_frame, nulls, raw, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from merge_plans import make_plan
 from tries import tries
 from types_of_columns import DECIMALS, SIMPLE, TYPES
 
@@ -32,7 +33,6 @@ from lakeward.core.history.options import History, Surrogate, ValidityColumns
 from lakeward.core.history.options import Kind as Does
 from lakeward.core.history.versions import Version
 from lakeward.core.merge.change_log import HOLDING, BaseRow, ChangeLogContents, Reason, Reject
-from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.merge.fold import Row, row_of
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, Type
@@ -74,18 +74,8 @@ class Drawn:
 
 
 def plan_of(dimension: Dimension, batch: int, differences: Sequence[tuple[SchemaChange, Policy]] = ()) -> MergePlan:
-    return MergePlan(
-        dimension=dimension,
-        evolution=Evolution(dimension.schema, tuple(differences)),
-        batch=batch,
-        epoch=1,
-        facts=BatchFacts(schema=dimension.schema),
-        recalls=True,
-        appends=False,
-        creates=False,
-        folds=True,
-        folds_remembered=True,
-    )
+    evolution = Evolution(dimension.schema, tuple(differences))
+    return make_plan(dimension, evolution=evolution, batch=batch, recalls=True, folds=True, folds_remembered=True)
 
 
 @st.composite

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
+from java_errors import java_error
 
 from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.adapters.sources.dms.paths.file_names import STANDARD
@@ -90,18 +90,10 @@ def archiving(landed: Landed, tmp_path: Path) -> None:
     landed.shared.folder = replace(landed.folder, archive=tmp_path / "backup")
 
 
-def thrown(name: str, message: str) -> PySparkException:
-    """An error of Spark for a Java exception."""
-    error = PySparkException(message)
-    java = SimpleNamespace(getClass=lambda: SimpleNamespace(getName=lambda: name))
-    error._origin = SimpleNamespace(  # type: ignore[attr-defined]
-        getClass=java.getClass, getCause=lambda: None, getMessage=lambda: message
-    )
-    return error
-
-
 def test_a_store_that_does_not_answer_is_asked_again_at_the_next_poll(landed: Landed) -> None:
-    landed.spark.failing[FIRST] = thrown("java.net.ConnectException", f"s3://shop/{FIRST}: connection refused")
+    landed.spark.failing[FIRST] = java_error(
+        "java.net.ConnectException", message=f"s3://shop/{FIRST}: connection refused"
+    )
     found = landed.refused()
     assert isinstance(found, StoreUnreachable)
     assert found.retryable
@@ -110,7 +102,7 @@ def test_a_store_that_does_not_answer_is_asked_again_at_the_next_poll(landed: La
 
 
 def test_a_file_that_cannot_be_read_stops_all_from_it_on_and_is_not_read_again_at_each_poll(landed: Landed) -> None:
-    landed.spark.failing[SECOND] = thrown("java.io.IOException", f"{SECOND}: not in GZIP format")
+    landed.spark.failing[SECOND] = java_error("java.io.IOException", message=f"{SECOND}: not in GZIP format")
     assert landed.take() == [FIRST]
     (applied, _) = landed.listed()
     past = ObjectHistory(applied={FIRST: applied})
@@ -120,7 +112,7 @@ def test_a_file_that_cannot_be_read_stops_all_from_it_on_and_is_not_read_again_a
 
 
 def test_a_file_that_could_not_be_read_is_looked_at_again_after_a_while(landed: Landed) -> None:
-    landed.spark.failing[FIRST] = thrown("java.io.IOException", "No space left on device")
+    landed.spark.failing[FIRST] = java_error("java.io.IOException", message="No space left on device")
     assert isinstance(landed.refused(), SourceError)
     landed.spark.failing.clear()
     landed.refused()
@@ -129,7 +121,7 @@ def test_a_file_that_could_not_be_read_is_looked_at_again_after_a_while(landed: 
 
 
 def test_an_error_that_is_raised_again_keeps_nothing_of_the_times_before(landed: Landed) -> None:
-    landed.spark.failing[FIRST] = thrown("java.io.IOException", f"{FIRST}: not in GZIP format")
+    landed.spark.failing[FIRST] = java_error("java.io.IOException", message=f"{FIRST}: not in GZIP format")
     depths = []
     for _ in range(3):
         traceback, depth = landed.refused().__traceback__, 0
