@@ -20,36 +20,23 @@ from lakeward.core.schema import Column, Schema, Type, parse_type
 from lakeward.core.schema_changes.evolution import Evolution, Kind, Policy, SchemaChange
 
 OURS = [*META_COLUMNS, KEY, *SYSTEM_COLUMNS]
+DECIMAL = {"logicalType": "decimal", "precision": 10, "scale": 2}
 AVRO: dict[str, Any] = {
-    "boolean": "boolean",
-    "int": "int",
+    **{name: name for name in ("boolean", "int", "float", "double", "string")},
     "bigint": "long",
-    "float": "float",
-    "double": "double",
-    "string": "string",
     "binary": "bytes",
     "date": {"type": "int", "logicalType": "date"},
     "timestamp": {"type": "long", "logicalType": "timestamp-micros"},
     "timestamp_ntz": {"type": "long", "logicalType": "local-timestamp-micros"},
-    "decimal(10,2)": {
-        "type": "fixed",
-        "name": "fixed",
-        "namespace": "hoodie.t.d",
-        "size": 5,
-        "logicalType": "decimal",
-        "precision": 10,
-        "scale": 2,
-    },
+    "decimal(10,2)": {"type": "fixed", "name": "fixed", "namespace": "hoodie.t.d", "size": 5, **DECIMAL},
     "list<int>": {"type": "array", "items": ["null", "int"]},
     "map<string,bigint>": {"type": "map", "values": ["null", "long"]},
-    "struct<a:int,b:list<string>>": {
-        "type": "record",
-        "name": "s",
-        "fields": [
-            {"name": "a", "type": ["null", "int"]},
-            {"name": "b", "type": ["null", {"type": "array", "items": ["null", "string"]}]},
-        ],
-    },
+}
+TEXTS = {"name": "b", "type": ["null", {"type": "array", "items": ["null", "string"]}]}
+AVRO["struct<a:int,b:list<string>>"] = {
+    "type": "record",
+    "name": "s",
+    "fields": [{"name": "a", "type": ["null", "int"]}, TEXTS],
 }
 
 

@@ -20,17 +20,18 @@ def order(name: str) -> int:
 @pytest.mark.parametrize(
     ("name", "is_load", "format_"),
     [
-        ("LOAD00000001.csv", True, "csv"),
+        *(
+            (f"{name}.csv", True, "csv")
+            for name in ("LOAD00000001", "SEGMENT1_LOAD00000001", "part_2026/LOAD00000001", "20261121/LOAD00000001")
+        ),
         ("LOAD0000000A.csv.gz", True, "csv"),
         ("LOAD0000000a.parquet", True, "parquet"),
-        ("20141029-1134010000.csv", False, "csv"),
-        ("20141029-113401.csv", False, "csv"),
-        ("20141029-113401000.csv.gz", False, "csv"),
-        ("20141029-113401000.PARQUET", False, "parquet"),
-        ("SEGMENT1_LOAD00000001.csv", True, "csv"),
-        ("part_2026/LOAD00000001.csv", True, "csv"),
-        ("20261121/LOAD00000001.csv", True, "csv"),
         ("a/b/SEGMENT2_LOAD0000000F.parquet", True, "parquet"),
+        *(
+            (name, False, "csv")
+            for name in ("20141029-1134010000.csv", "20141029-113401.csv", "20141029-113401000.csv.gz")
+        ),
+        ("20141029-113401000.PARQUET", False, "parquet"),
         ("2026/11/21/20261121-100000000.csv", False, "csv"),
     ],
 )
@@ -42,24 +43,17 @@ def test_names_that_dms_gives_are_read(name: str, is_load: bool, format_: str) -
 @pytest.mark.parametrize(
     "name",
     [
-        "notes.csv",
-        "LOAD00000001",
-        "LOAD00000001.json",
-        "LOAD00000001.csv.tmp",
-        "LOAD0000000G.csv",
-        "LOAD1.csv",
-        "LOAD000000001.csv",
-        ".LOAD00000001.csv",
-        "20141029.csv",
-        "20141329-113401000.csv",
-        "20141029-253401000.csv",
-        "20141029-113401000-copy.csv",
-        "SEGMENT_LOAD00000001.csv",
-        "SEGMENT1_20141029-113401000.csv",
-        "part/20141029-113401000.csv",
-        "2026/13/21/20261121-100000000.csv",
-        "_SUCCESS",
-        "",
+        *(
+            "notes.csv",
+            "LOAD00000001",
+            "LOAD00000001.json",
+            "LOAD00000001.csv.tmp",
+            "LOAD0000000G.csv",
+            "LOAD1.csv",
+        ),
+        *("LOAD000000001.csv", ".LOAD00000001.csv", "20141029.csv", "20141329-113401000.csv", "_SUCCESS", ""),
+        *("20141029-253401000.csv", "20141029-113401000-copy.csv", "SEGMENT_LOAD00000001.csv"),
+        *("SEGMENT1_20141029-113401000.csv", "part/20141029-113401000.csv", "2026/13/21/20261121-100000000.csv"),
     ],
 )
 def test_other_names_are_not(name: str) -> None:

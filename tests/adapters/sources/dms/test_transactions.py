@@ -247,13 +247,8 @@ def test_names_of_files_of_transactions_are_times(folder: str, ending: str) -> N
 @pytest.mark.parametrize(
     "name",
     [
-        "CDC_TXN-.csv",
-        "CDC_TXN-1.csv",
-        "CDC_TXN-20201317153046033.csv",
-        "CDC_TXN-20201117153046033.parquet",
-        "20201117-153046033.csv",
-        "LOAD00000001.csv",
-        "archive/CDC_TXN-20201117153046033.csv",
+        *("CDC_TXN-.csv", "CDC_TXN-1.csv", "CDC_TXN-20201317153046033.csv", "CDC_TXN-20201117153046033.parquet"),
+        *("20201117-153046033.csv", "LOAD00000001.csv", "archive/CDC_TXN-20201117153046033.csv"),
     ],
 )
 def test_other_names_are_none(name: str) -> None:

@@ -392,15 +392,8 @@ def described(**types: tuple[str, str | None]) -> SourceTable:
 @pytest.mark.parametrize(
     ("written", "own", "declared"),
     [
-        ("time", "string", None),
-        ("time(6)", "string", None),
-        ("time without time zone", "string", None),
-        ("timetz", "string", None),
-        ("INTERVAL DAY(2) TO SECOND(6)", "string", None),
-        ("interval", "string", None),
-        ("bit varying(3)", "string", None),
-        ("money", "string", None),
-        ("_text", "string", None),
+        *((word, "string", None) for word in ("time", "time(6)", "time without time zone", "timetz", "interval")),
+        *((word, "string", None) for word in ("INTERVAL DAY(2) TO SECOND(6)", "bit varying(3)", "money", "_text")),
         ("integer[]", "string", None),
         ("numeric", None, "string"),
         ("timestamp", "timestamp_ntz", "string"),
