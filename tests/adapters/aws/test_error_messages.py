@@ -9,6 +9,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 
 from lakeward.adapters.aws import service_clients
 from lakeward.adapters.aws.dynamodb.error_messages import explain_dynamodb_errors
+from lakeward.adapters.aws.s3.access import find_access
 from lakeward.adapters.leases.dynamodb import build as build_lease
 from lakeward.adapters.ledgers.dynamodb import build as build_ledger
 from lakeward.adapters.notifiers import build_sns
@@ -82,8 +83,9 @@ def test_permanent_errors_say_what_to_do(service: str, error: Exception, what: s
         (lambda runtime: build_ledger({"table": "leases"}, runtime), "dynamodb"),
         (lambda _: create_sqs_client(None, None, 0), "sqs"),
         (lambda runtime: build_sns({"topic": TOPIC}, runtime).send(NOTICE), ""),
+        (lambda _: find_access(), "s3"),
     ],
-    ids=["lease", "ledger", "queue", "notifier"],
+    ids=["lease", "ledger", "queue", "notifier", "bucket"],
 )
 def test_a_missing_boto3_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch, use: Any, extra: str) -> None:
     monkeypatch.setattr(service_clients, "find_spec", lambda _name: None)

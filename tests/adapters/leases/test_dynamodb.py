@@ -28,9 +28,6 @@ def item(dynamodb: DynamoDb) -> Any:
     return response.get("Item")
 
 
-# Clocks.
-
-
 def test_two_machines_with_allowed_clock_errors_never_own_a_lease_together(dynamodb: DynamoDb) -> None:
     random, grants = Random(3), dict[str, LeaseGrant]()
     clocks = {"a": lambda: dynamodb.clock() - MAX_CLOCK_ERROR, "b": lambda: dynamodb.clock() + MAX_CLOCK_ERROR}
@@ -76,9 +73,6 @@ def test_renewing_a_lease_checks_the_clock(dynamodb: DynamoDb) -> None:
     machine.turn(60 * SECOND)
     with pytest.raises(ConfigError, match="59 s ahead"):
         lease.renew(grant)
-
-
-# Races and lost responses.
 
 
 class Interrupted:
@@ -134,9 +128,6 @@ def test_a_deleted_item_ends_the_lease_and_frees_it(dynamodb: DynamoDb) -> None:
     dynamodb.client.delete_item(TableName=dynamodb.table, Key={"lease": {"S": "shop"}})
     assert (lease.renew(grant).owner, lease.renew(grant).fence) == ("", 0)
     assert lease.take("shop", "b").owner == "b"
-
-
-# Requests.
 
 
 def test_taking_a_lease_is_a_read_and_a_write_and_renewing_it_a_write(dynamodb: DynamoDb) -> None:

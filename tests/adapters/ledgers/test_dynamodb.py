@@ -266,9 +266,6 @@ def test_a_write_whose_response_was_lost_counts_once_after_a_later_note(fake: Fa
     assert known(fake.ledger()) == after(Notes(records=[record(1)]), applied)
 
 
-# Stored content.
-
-
 def test_an_account_may_be_longer_than_an_item(ledger_table: LedgerTable) -> None:
     acked = {"LEDGER-001": frozenset(f"a name of a file that came too late, {n:06d}" for n in range(9_000))}
     for notes in (Notes(acknowledged=acked), Notes(batch=2)):
@@ -330,9 +327,6 @@ def test_a_ledger_of_a_newer_version_is_refused(ledger_table: LedgerTable, monke
         assert "version 9" in str(raised.value.found)
 
 
-# Requests.
-
-
 def test_a_note_without_objects_is_a_read_and_a_write(ledger_table: LedgerTable) -> None:
     ledger_table.ledger().write(TABLE, Notes(has_ended=True))
     assert ledger_table.asked == ["GetItem", "PutItem"]
@@ -370,9 +364,6 @@ def test_a_query_is_read_to_its_last_page(ledger_table: LedgerTable) -> None:
     ledger_table.asked.clear()
     assert list(ledger_table.ledger().objects(TABLE)) == long
     assert ledger_table.asked.count("Query") > 1
-
-
-# Postponed and refused requests.
 
 
 class Refuses:

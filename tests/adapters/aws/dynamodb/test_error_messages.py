@@ -71,9 +71,6 @@ def test_a_missing_region_is_an_error(s3: Buckets, monkeypatch: pytest.MonkeyPat
     assert "region" in str(raised.value.found)
 
 
-# Settings.
-
-
 def test_the_options_of_a_lease_are_read(dynamodb: DynamoDb) -> None:
     lease = build_lease({"table": "leases", "ttl": "5m"}, Runtime(lambda: None, now=dynamodb.clock))
     assert (lease.table, lease.duration, lease.now()) == ("leases", 300_000_000, dynamodb.clock())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -69,25 +70,24 @@ def test_rows_of_keys_are_those_of_spark(active: SparkSession, tmp_path: Path, s
     assert found.num_rows >= 4
 
 
-@pytest.mark.parametrize(
-    ("statements", "names"),
-    [
-        pytest.param([f"CREATE TABLE {{t}} {_COLUMNS} PARTITIONED BY (name)", _ROWS], ["id"], id="partitions"),
-        pytest.param(
-            [f"CREATE TABLE {{t}} {_COLUMNS} TBLPROPERTIES ('delta.columnMapping.mode' = 'id')", _ROWS],
-            ["id"],
-            id="columns by their ids",
-        ),
-        pytest.param(
-            [
-                "SET spark.sql.parquet.outputTimestampType = INT96",
-                "CREATE TABLE {t} USING delta AS SELECT 1L AS id, timestamp_micros(1) AS at",
-                "SET spark.sql.parquet.outputTimestampType = TIMESTAMP_MICROS",
-            ],
-            ["id", "at"],
-            id="times of another form",
-        ),
-    ],
-)
-def test_spark_reads_others(active: SparkSession, tmp_path: Path, statements: list[str], names: list[str]) -> None:
+_INT96: Final = "SET spark.sql.parquet.outputTimestampType = INT96"
+_OF_SPARK: Final[Mapping[str, tuple[Any, ...]]] = {
+    "partitions": (["id"], f"CREATE TABLE {{t}} {_COLUMNS} PARTITIONED BY (name)", _ROWS),
+    "columns by their ids": (
+        ["id"],
+        f"CREATE TABLE {{t}} {_COLUMNS} TBLPROPERTIES ('delta.columnMapping.mode' = 'id')",
+        _ROWS,
+    ),
+    "times of another form": (
+        ["id", "at"],
+        _INT96,
+        "CREATE TABLE {t} USING delta AS SELECT 1L AS id, timestamp_micros(1) AS at",
+        _INT96.replace("INT96", "TIMESTAMP_MICROS"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _OF_SPARK)
+def test_spark_reads_others(active: SparkSession, tmp_path: Path, case: str) -> None:
+    names, *statements = _OF_SPARK[case]
     assert _found(_made(active, tmp_path / "table", *statements), [1], names) is None

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from buckets import Buckets
+from sparkless import no_spark
 
 from lakeward.adapters.formats import hudi
 from lakeward.adapters.formats.hudi import lake
@@ -20,13 +21,9 @@ from lakeward.plugins import Runtime
 ITEM = Dimension(name=TableName("shop", "item"), schema=Schema((Column("id", Type("int")),)), key=("id",))
 
 
-def no_spark() -> object:
-    raise AssertionError("Spark was asked for")
-
-
 @pytest.fixture
 def runtime(tmp_path: Path) -> Runtime:
-    return Runtime(no_spark, tmp_path)  # type: ignore[arg-type]
+    return Runtime(no_spark, tmp_path)
 
 
 def test_another_line_names_the_extra_of_hudi(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:

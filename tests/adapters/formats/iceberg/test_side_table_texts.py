@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
+from sparkless import no_spark
 
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
@@ -17,10 +17,6 @@ from lakeward.core.schema import Type
 
 COLUMNS = {names.BATCH: Type("bigint"), "name": Type("string")}
 EDGES = ["\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff", "\x7f", "\xff"]
-
-
-def no_spark() -> Any:
-    raise AssertionError("Spark is not needed")
 
 
 @pytest.fixture

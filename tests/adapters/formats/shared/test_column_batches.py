@@ -16,6 +16,7 @@ from arrow_events import cells, event_frame, values
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from merge_plans import make_plan
+from sparkless import no_spark
 from tries import tries
 
 from lakeward.adapters.formats.shared.change_log.entries import columns_in_part, columns_of
@@ -119,10 +120,6 @@ def _without_positions(rows: pa.Table) -> pa.Table:
         place = rows.column_names.index(name)
         rows = rows.set_column(place, name, pc.if_else(is_foreign, pa.scalar(None, rows[name].type), rows[name]))
     return rows
-
-
-def no_spark() -> Any:
-    raise AssertionError("Spark was asked for")
 
 
 def entry_columns(dimension: Dimension) -> Mapping[str, Type]:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from merge_plans import make_plan
 from repository import ROOT
+from sparkless import no_spark
 
 from lakeward.adapters.formats.shared.resolution.resolver import resolve_plan
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
@@ -63,10 +64,6 @@ def keeping() -> Any:
     batches = SimpleNamespace(records={}, epoch=1, ordered_until=0)
     change_log = SimpleNamespace(batches=batches)
     return SimpleNamespace(change_log=change_log, small_batch=MOST, spark=no_spark, direct_load=None)
-
-
-def no_spark() -> Any:
-    raise AssertionError("no Spark is needed")
 
 
 def frame_of(value: Any, operation: str = "update") -> LocalFrame:

@@ -42,9 +42,6 @@ def of(notices: Sequence[Notice], table: str) -> list[Notice]:
     return [notice for notice in notices if notice.table == table]
 
 
-# Messages of S3.
-
-
 def test_an_object_belongs_to_the_tables_that_read_its_place(sqs: Sqs) -> None:
     sqs.places["s3://amzn-s3-demo-bucket/HappyFace.jpg"] = [ORDERS]
     sqs.send((EVENTS / "s3_put.json").read_text("utf-8"))
@@ -110,9 +107,6 @@ def test_messages_of_unknown_form_stay_for_the_redrive_policy_with_one_warning(s
     assert (sqs.texts(sqs.url), sorted(sqs.texts(sqs.dead))) == ([], ["Hello", "{}"])
 
 
-# A message for several tables.
-
-
 @pytest.fixture
 def shared(sqs: Sqs) -> Sqs:
     sqs.places["s3://amzn-s3-demo-bucket/a/1.csv"] = [ORDERS, LINES]
@@ -169,9 +163,6 @@ def test_a_message_of_one_table_can_be_deleted_by_another_process(sqs: Sqs) -> N
     sqs.open().acknowledge(received)
     sqs.pass_time(1.0)
     assert sqs.open().receive() == []
-
-
-# Failures and dead letters.
 
 
 def test_a_message_that_fails_too_often_is_a_dead_letter(sqs: Sqs) -> None:

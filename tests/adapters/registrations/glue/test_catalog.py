@@ -466,9 +466,6 @@ def test_an_entry_that_changed_meanwhile_is_not_overwritten(glue: Glue) -> None:
             catalog.register(replace(table, comment="changed"))
 
 
-# Files of the source.
-
-
 def raw(glue: Glue, **form: Any) -> TableDescription:
     given = {"delimiter": ";", "quote": '"', "null_text": "NULL", "has_header": False, **form}
     return described(glue, format="csv", is_raw=True, csv=CsvForm(**given))

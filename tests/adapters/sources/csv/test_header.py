@@ -149,9 +149,6 @@ def test_names_are_collected_from_the_headers_of_other_files(tmp_path: Path) -> 
     assert names() == {"name", "code"}
 
 
-# What the settings say.
-
-
 def test_the_settings_say_that_files_have_a_header() -> None:
     assert layout("full_name,code\nBob,B2\n", STRINGS, header=True, policies=IGNORING).columns[1] == "code"
     assert "it has full_name" in str(refusal("full_name,code\nBob,B2\n", STRINGS, header=True).found)
@@ -163,8 +160,6 @@ def test_the_settings_say_that_files_have_a_header() -> None:
 def test_a_first_line_that_should_be_a_header_names_a_column_of_the_table(head: str, policies: Policies) -> None:
     assert "names no column of the table" in refusal(head, STRINGS, header=True, policies=policies).what
 
-
-# In any form.
 
 BLANK = st.sampled_from(["", " ", "  ", "\t", "\u00a0"])
 STRANGE = st.text(st.sampled_from("abcxyz"), min_size=2, max_size=6).filter(lambda name: name not in ADDRESS)

@@ -275,9 +275,6 @@ def test_a_layout_has_the_names_of_its_header_or_those_that_one_would_have() -> 
     assert found == Layout((OP, "city", "id", "name"), True, False, names=("op", "city", "id", "name"))
 
 
-# With a header.
-
-
 @pytest.mark.parametrize(
     ("head", "first"),
     [
@@ -312,9 +309,6 @@ def test_undeclared_columns_are_kept_in_the_layout_if_their_rows_go_into_quarant
     assert refusal('Op,id,"",name,city\n', policies=policies).found == "field 3 of its header has no name"
 
 
-# Line ends.
-
-
 @pytest.mark.parametrize(
     ("head", "has_header", "is_crlf"),
     [
@@ -343,9 +337,6 @@ def test_a_head_that_ends_within_a_row_still_shows_the_line_ends() -> None:
     assert layout(head).is_crlf
     assert has_crlf(head, Dialect())
     assert not has_crlf(head.replace("\r", ""), Dialect())
-
-
-# Files of another form.
 
 
 @pytest.mark.parametrize(

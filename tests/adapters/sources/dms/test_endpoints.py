@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from spark import INTERPRETED
+from sparkless import no_spark
 from tries import tries
 
 from lakeward.adapters.sources.csv import layout as layouts
@@ -164,15 +165,13 @@ WRONG: dict[str, Any] = {
     "delimiter": "%",
     "quote": "",
     "null_text": "nil",
-    "no_sup_value": None,
     "row_delimiter": "\x02",
     "trim_padding": False,
     "operations": "all",
     "op_column": "what",
-    "timestamp_column": None,
-    "sequence_column": None,
-    "before_image_prefix": None,
-    "operation_indicator": None,
+    **dict.fromkeys(
+        ("no_sup_value", "timestamp_column", "sequence_column", "before_image_prefix", "operation_indicator")
+    ),
     "operation_indicator_values": ["Z", "Y", "X"],
     "load": "other/{schema}/{table}",
     "changes": "other/{schema}/{table}",
@@ -217,10 +216,6 @@ def test_a_broken_reader_is_detected(drawn: list[Endpoint], broken: str, monkeyp
 
 
 # The reader of small batches.
-
-
-def no_spark() -> SparkSession:
-    raise AssertionError("a small batch is read without Spark")
 
 
 def local_rows(endpoint: Endpoint) -> list[dict[str, Any]] | None:

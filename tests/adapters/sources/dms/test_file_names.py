@@ -99,9 +99,6 @@ def test_hours_of_a_zone_that_is_ahead_of_the_names_are_told_apart() -> None:
     assert [order(name) for name in names] == sorted({order(name) for name in names})
 
 
-# Segments of a parallel load.
-
-
 SEGMENTS = ["", "SEGMENT1_", "SEGMENT12_", "p1/", "p2/", "P1/", "p1/SEGMENT1_", "p1/q/", "20261121/"]
 
 
@@ -123,9 +120,6 @@ def test_every_part_of_a_full_load_comes_before_every_change_and_fits_64_bits(se
 def test_the_place_of_a_segment_is_what_it_was() -> None:
     """It stands in tables: were it another, all would have to be loaded again."""
     assert order("part_2026/LOAD0000000A.csv") == -3_418_431_192_934_907_894
-
-
-# Date folders.
 
 
 @given(st.datetimes(datetime(1970, 1, 2), datetime(2199, 12, 31)), st.sampled_from(FORMS))
@@ -160,9 +154,6 @@ def test_a_date_folder_of_another_form_than_was_set_is_none() -> None:
     names = Names(dates="DD-MM-YYYY")
     assert read_name("21-11-2026/20261121-100000000.csv", names) is not None
     assert read_name("2026-11-21/20261121-100000000.csv", names) is None
-
-
-# Names of any form.
 
 
 def declared(load: str | None = None, changes: str | None = None) -> Names:

@@ -170,9 +170,6 @@ def test_the_law_can_fail(broken: str, tmp_path: Path) -> None:
     assert sum(islice(filter(None, map(is_wrong, range(25))), 4)) == 4
 
 
-# The dialects of endpoints.
-
-
 def draw(seed: int, landing: Path) -> tuple[Style, list[tuple[TableName, Change]], list[Path]]:
     """Write rows of two tables by an endpoint whose settings are drawn; return them, and the files in order."""
     random = Random(seed)
@@ -230,9 +227,6 @@ def test_rows_are_read_back_whatever_the_dialect(seed: int) -> None:
         assert texts_of(style, files) == written
 
 
-# Names.
-
-
 @pytest.mark.parametrize("folder", ["", "2020/11/17/"])
 @pytest.mark.parametrize("ending", ["csv", "csv.gz"])
 def test_names_of_files_of_transactions_are_times(folder: str, ending: str) -> None:
@@ -260,9 +254,6 @@ def test_a_counter_behind_the_time_is_a_number() -> None:
     orders = [found.order for name in names if (found := read_transactions(name)) is not None]
     assert orders == sorted(set(orders))
     assert len(orders) == 3
-
-
-# Rows.
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from fake_broker import FakeBroker
 from fake_database import ITEM, START, FakeDatabase
+from sparkless import no_spark
 
 from lakeward.adapters.sources import jdbc, kafka
 from lakeward.adapters.sources.jdbc.columns import columns_of, drop_columns, refuse_other_forms
@@ -36,10 +37,6 @@ from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins import Runtime
 
 TOPIC = "shop.shop.item"
-
-
-def no_spark() -> None:
-    raise AssertionError("Spark is not needed")
 
 
 @dataclass

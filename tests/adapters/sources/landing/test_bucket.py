@@ -65,9 +65,6 @@ def many(s3_server: Buckets) -> str:
     return name
 
 
-# Listing.
-
-
 def test_all_pages_are_listed_and_each_once(s3: Buckets, many: str) -> None:
     folder = Folder(f"s3://{many}/landing", PLACES, store=BucketStore(find_access().client))
     found, others = folder.list(TABLE) or ((), ())
@@ -127,9 +124,6 @@ def test_files_of_many_tables_are_seen(s3: Buckets, landing: Folder, bucket: str
     s3.put(f"s3://{bucket}/landing/changes/ABC.csv", "1\n")
     s3.put(f"s3://{bucket}/landing/changes/CDC_TXN-1.csv", "1\n")
     assert landing.find_by_prefix("CDC_TXN-") == "changes/CDC_TXN-1.csv"
-
-
-# Reading.
 
 
 def test_the_head_of_an_object_is_one_range(s3: Buckets, landing: Folder, bucket: str) -> None:
@@ -196,9 +190,6 @@ def test_an_object_that_went_away_is_named(s3: Buckets, landing: Folder, bucket:
     assert landing.etag(TABLE, "LOAD00000009.csv") is None
 
 
-# What changed.
-
-
 def test_an_object_of_equal_size_and_new_content_is_rewritten(s3: Buckets, landing: Folder, bucket: str) -> None:
     """The times of S3 are in seconds: the tag tells."""
     s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,a\n")
@@ -218,9 +209,6 @@ def test_an_emptied_prefix_is_an_alarm_and_no_missing_folder(s3: Buckets, landin
         with pytest.raises(AlarmRaised) as raised:
             take(folder, ObjectHistory(applied={before.name: before}, last_applied=before.name))
         assert raised.value.code == "LEDGER-005"
-
-
-# The archive.
 
 
 @pytest.fixture
@@ -262,9 +250,6 @@ def test_a_rewritten_object_stays(s3: Buckets, kept: Folder, bucket: str, monkey
     kept.archive_files(TABLE, [found])
     contents = [s3.client.get_object(Bucket=bucket, Key=key)["Body"].read() for key in s3.keys(bucket)]
     assert contents == [b"1,a\n", b"1,b\n"]
-
-
-# What S3 refuses.
 
 
 def test_a_bucket_that_is_not_there_is_a_mistake_in_the_settings(landing: Folder) -> None:

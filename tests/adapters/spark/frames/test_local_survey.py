@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from sparkless import no_spark
 
 from lakeward.adapters.spark.checks.refused_files import find_refusals
 from lakeward.adapters.spark.frames import local_survey
@@ -155,9 +156,6 @@ def test_all_that_is_found_is_what_spark_finds(spark: SparkSession, sequences: S
 
 
 def frame_of(**columns: Sequence[Any]) -> LocalFrame:
-    def no_spark() -> SparkSession:
-        raise AssertionError
-
     types = {names.OPERATION: pa.string(), names.REASON: pa.string(), names.DETAIL: pa.string()}
     named = {f"_lakeward_{name}": cells for name, cells in columns.items()}
     return LocalFrame(pa.table({n: pa.array(c, types.get(n, pa.int64())) for n, c in named.items()}), no_spark)

@@ -88,9 +88,6 @@ def mirror(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Mirror]:
         thread.join()
 
 
-# The lock.
-
-
 def test_every_jar_of_the_lock_is_named_once_with_hash_and_size() -> None:
     listed = locked()
     assert len({jar.file for jar in listed}) == len(listed) > 0
@@ -115,9 +112,6 @@ def test_the_cache_is_the_users_where_no_other_is_named(monkeypatch: pytest.Monk
     monkeypatch.delenv("LAKEWARD_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache() == tmp_path / "xdg" / "lakeward" / "jars"
-
-
-# Fetching.
 
 
 def test_a_jar_is_fetched_from_the_mirror_into_the_cache(mirror: Mirror, empty_cache: Path) -> None:
@@ -160,9 +154,6 @@ def test_fetching_prints_one_line_without_a_terminal(mirror: Mirror, capfd: pyte
     assert capfd.readouterr() == ("", "fetching thing_2.13-1.0.jar (0 MB)\n")
     fetch(JAR, Download(JAR.file, JAR.size))
     assert capfd.readouterr() == ("", "")
-
-
-# What goes wrong.
 
 
 def test_a_jar_of_another_content_is_refused_and_not_kept(mirror: Mirror, empty_cache: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -199,23 +199,10 @@ def test_a_row_of_another_year_is_not_replayed_as_it_was_written(spark: SparkSes
     schema = Schema((Column("id", Type("int")), Column("deep", parse_type("list<date>"))))
     reading = Reading(dimension=Dimension(name=TableName("shop", "item"), key=("id",), schema=schema))
     days = ["9999-12-31", "0001-01-01", "+10000-01-01", "-0045-03-15"]
-    entries = [
-        Entry(
-            key=None,
-            reason="schema",
-            detail="",
-            object="a.parquet",
-            row=n,
-            operation="read",
-            epoch=1,
-            sequence=1,
-            order=1,
-            batch=1,
-            since=0,
-            text=f'{{"id":{n},"deep":[null,"{day}"]}}',
-        )
-        for n, day in enumerate(days)
-    ]
+    places = {"epoch": 1, "sequence": 1, "order": 1, "batch": 1, "since": 0}
+    said: dict[str, Any] = {"key": None, "reason": "schema", "detail": "", "object": "a.parquet"}
+    texts = [f'{{"id":{n},"deep":[null,"{day}"]}}' for n, day in enumerate(days)]
+    entries = [Entry(row=n, text=text, operation="read", **places, **said) for n, text in enumerate(texts)]
     assert [row.id for row in events_of_json(spark, reading, entries[:2]).collect()] == [0, 1]
     with pytest.raises(RepairError, match=r"2 rows do not fit") as caught:
         events_of_json(spark, reading, entries)
