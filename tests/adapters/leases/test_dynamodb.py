@@ -101,18 +101,12 @@ def test_a_lease_taken_between_read_and_write_stays_with_its_owner(dynamodb: Dyn
     assert lease.take("shop", "a").owner == "b"
 
 
-def test_a_lease_renewed_between_read_and_write_is_not_taken(dynamodb: DynamoDb) -> None:
+@pytest.mark.parametrize(("method", "owner"), [("renew", "b"), ("give_back", "a")])
+def test_a_write_of_the_owner_between_read_and_write_decides(dynamodb: DynamoDb, method: str, owner: str) -> None:
     grant = dynamodb.lease().take("shop", "b")
     dynamodb.pass_time(1.1)
-    lease = interrupted(dynamodb, lambda _: dynamodb.lease().renew(grant))
-    assert lease.take("shop", "a").owner == "b"
-
-
-def test_a_lease_given_back_between_read_and_write_is_taken(dynamodb: DynamoDb) -> None:
-    grant = dynamodb.lease().take("shop", "b")
-    dynamodb.pass_time(1.1)
-    lease = interrupted(dynamodb, lambda _: dynamodb.lease().give_back(grant))
-    assert (lease.take("shop", "a").owner, item(dynamodb)["owner"]) == ("a", {"S": "a"})
+    lease = interrupted(dynamodb, lambda _: getattr(dynamodb.lease(), method)(grant))
+    assert (lease.take("shop", "a").owner, item(dynamodb)["owner"]) == (owner, {"S": owner})
 
 
 def test_a_repeated_write_after_a_lost_response_takes_the_lease(dynamodb: DynamoDb) -> None:
