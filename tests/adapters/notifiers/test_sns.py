@@ -47,7 +47,6 @@ class Topic:
         self.sns.subscribe(TopicArn=self.arn, Protocol="sqs", Endpoint=queue)
 
     def received(self) -> list[dict[str, Any]]:
-        """Return all messages that the queue has received."""
         while received := self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10).get("Messages"):
             self.messages += [json.loads(one["Body"]) for one in received]
             for one in received:

@@ -29,7 +29,6 @@ AT = 1_795_000_000_000_000
 
 @pytest.fixture
 def control(aws_services: None) -> str:
-    """Return the name of an empty control table."""
     table = f"control-{next(NUMBERS)}"
     boto3.Session().client("dynamodb").create_table(
         TableName=table,

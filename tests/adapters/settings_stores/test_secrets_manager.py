@@ -28,7 +28,6 @@ NUMBERS = count(1)
 
 @pytest.fixture
 def prefix(aws_services: None) -> str:
-    """Return an unused prefix of secrets."""
     return f"hudi-{next(NUMBERS)}/"
 
 

@@ -41,7 +41,6 @@ CONFIG = {
 
 @pytest.fixture
 def path(aws_services: None) -> str:
-    """Return an unused path of parameters."""
     return f"/lakeward/{next(NUMBERS)}"
 
 

@@ -92,7 +92,6 @@ def test_a_table_that_would_forget_its_batch_is_refused() -> None:
 
 
 def forget(places: Places) -> Path:
-    """Let the log forget its commits: what is left of it is a checkpoint."""
     log = Path(places.of(ITEM)) / "_delta_log"
     DeltaTable(places.of(ITEM)).create_checkpoint()
     for file in log.glob("*.json"):
@@ -156,12 +155,10 @@ def test_of_a_restore_that_was_itself_undone_only_the_last_counts(forgotten: Pla
 
 
 def shown(places: Places) -> list[str | None]:
-    """Return the versions that have the rows of each batch."""
     return [lineage_of(places).commit_showing(batch) for batch in (1, 2, 3)]
 
 
 def compact(places: Places) -> None:
-    """Compact the table, and remove the files that it had before."""
     DeltaTable(places.of(ITEM)).optimize.compact(max_concurrent_tasks=1)
     DeltaTable(places.of(ITEM)).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
 

@@ -13,7 +13,6 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(params=[pytest.param("UTC", marks=pytest.mark.long), "America/New_York"])
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Put this machine into a time zone."""
     monkeypatch.setenv("TZ", request.param)
     time.tzset()
     yield request.param

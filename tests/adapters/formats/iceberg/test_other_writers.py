@@ -42,7 +42,6 @@ def feed(project: Project) -> Iterator[None]:
 
 @contextmanager
 def opened(project: Project) -> Iterator[Table]:
-    """Open the table as another writer does."""
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
     try:
         yield catalog.load_table(("shop", "item"))

@@ -93,8 +93,6 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A stored table that this process reads."""
-
     dimension: Dimension
     events: Sequence[ChangeEvent]
     is_written: bool = True
@@ -226,7 +224,6 @@ def plain(value: Any) -> Any:
 
 
 def contents(plan: MergePlan, resolved: MergeResult) -> Mapping[str, Any]:
-    """Return all that a result says and does."""
     dimension, detail = plan.dimension, resolved.detail
     schema = pa.schema([(name, arrow_type(type_)) for name, type_ in entry_columns(dimension).items()])
     system = (names.SEQUENCE, names.OBJECT, names.ROW)
@@ -251,7 +248,6 @@ def check(case: Drawn) -> None:
 
 
 def refused(case: Drawn) -> str:
-    """Return in words why a batch is left to Spark."""
     with pytest.raises(SparkNeeded) as raised:
         resolve_columns(case.side_tables, case.plan, case.frame, case.table)
     return str(raised.value)

@@ -67,7 +67,6 @@ def keeping() -> Any:
 
 
 def frame_of(value: Any, operation: str = "update") -> LocalFrame:
-    """Return the event frame of one event."""
     columns = {
         "id": pa.array([1], pa.int64()),
         "a": value,

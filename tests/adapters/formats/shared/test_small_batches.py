@@ -61,7 +61,6 @@ class Drawn:
 
     @property
     def columns(self) -> Sequence[str]:
-        """The columns of its file."""
         return [name for name in self.dimension.schema.names if name not in self.plan.evolution.absent]
 
     @property
@@ -179,7 +178,6 @@ def own_columns(dimension: Dimension) -> Mapping[str, Type]:
 
 
 def record_batch(plan: MergePlan, events: Sequence[ChangeEvent], waiting: Sequence[ChangeEvent] = ()) -> pa.Table:
-    """Return the entries of events, as the companion has them."""
     found = Entries(plan, CoreTexts(plan.dimension), [])
     found.add_changes(events)
     found.add_waiting(waiting)
@@ -204,7 +202,6 @@ def kept_of(entries: pa.Table, records: Mapping[int, BatchRecord] | None = None)
 def read_state(
     plan: MergePlan, entries: pa.Table, records: Mapping[int, BatchRecord] | None = None
 ) -> ChangeLogContents:
-    """Return what a later batch recalls of all keys of entries."""
     kept = kept_of(entries, records)
     rows = entries.select(list(plan.dimension.key)).to_pylist()
     touched = [found for row in rows if (found := key_of(row, plan.dimension.key)) is not None]
@@ -461,7 +458,6 @@ def type_of(dimension: Dimension, name: str) -> Type:
 
 
 def told_of(versions: Sequence[Version]) -> object:
-    """Return all of versions that counts, so that it can be compared."""
     return [replace(one, cells={}, previous={}) for one in versions], [
         (canonical(dict(one.cells)), canonical(dict(one.previous))) for one in versions
     ]

@@ -242,7 +242,6 @@ def failing(sqs: Sqs, operation: str, *answers: Callable[[Any], Any]) -> SqsQueu
 
 
 def fails(*numbers: int, sender: bool = False) -> Callable[[Any], Any]:
-    """Return a response in which entries failed."""
     code = "ReceiptHandleIsInvalid" if sender else "InternalError"
     return lambda _: {"Failed": [{"Id": str(one), "SenderFault": sender, "Code": code} for one in numbers]}
 

@@ -371,7 +371,6 @@ def test_the_client_has_the_region_of_the_settings(glue: Glue) -> None:
 
 
 def refused(glue: Glue, code: str, status: int = 400) -> LakewardError:
-    """Return the error of a registration if Glue answers a read with an error code."""
     catalog = glue.catalog()
     with Stubber(catalog.client) as stub:
         stub.add_client_error("get_table", code, "of a test", status)

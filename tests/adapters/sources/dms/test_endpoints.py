@@ -295,7 +295,6 @@ SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": 
 
 @contextmanager
 def told(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set settings of the session while the context lasts."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
@@ -305,7 +304,6 @@ def told(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def by_spark(spark: SparkSession, drawn: Mapping[int, Endpoint]) -> list[Row]:
-    """Read several feeds in one job."""
     frames = {seed: spark_frame(spark, endpoint) for seed, endpoint in drawn.items()}
     tagged = [frame.withColumn("draw", F.lit(seed)) for seed, frame in frames.items() if frame is not None]
     with told(spark, WHOLE_FILES):  # what the last draw needs would else be for all

@@ -22,8 +22,6 @@ from lakeward.plugins import Runtime
 
 @dataclass
 class BucketPlay(Play):
-    """A pipeline whose rows are staged in a bucket."""
-
     s3: Buckets = field(default_factory=Buckets)
     name: str = ""
 

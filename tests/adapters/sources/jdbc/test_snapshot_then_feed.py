@@ -85,14 +85,12 @@ class Shop:
         self.unsent.append((key, json.dumps({"op": operation, **images, "source": source}).encode()))
 
     def send(self, most: int = 1000) -> None:
-        """Let the connector send what it has, in order."""
         for key, value in self.unsent[:most]:
             partitions = len(self.broker.made[TOPIC][1])
             self.broker.send(TOPIC, value, key=json.dumps({"id": key}).encode(), partition=key % partitions)
         del self.unsent[:most]
 
     def open(self) -> Any:
-        """Open the source as a new process does."""
         then = {"then": "kafka", "kafka": {"servers": "h:9092", "topics": "shop.{schema}.{table}"}}
         options = {"url": "jdbc:postgresql://db/shop", "path": "staged", "formats": {ITEM: {}}, **then}
         made = jdbc.build(options, Runtime(no_spark, self.folder, state=self.folder / "state", now=lambda: START))
@@ -106,7 +104,6 @@ class Shop:
 
     @property
     def names(self) -> dict[int, str]:
-        """The table of the database, as names by key."""
         return {row["id"]: row["name"] for row in self.database.rows}
 
     def take(self) -> ObjectSelection:
@@ -139,7 +136,6 @@ class Shop:
         return True
 
     def run(self) -> None:
-        """Apply what waits until nothing does."""
         for _ in range(100):
             if not self.step():
                 return

@@ -286,7 +286,6 @@ def play_steps(play: Play, steps: list[tuple[str, int]]) -> None:
 
 
 def wait(play: Play, seconds: int) -> None:
-    """Let time pass; a transaction ends within 30 seconds."""
     if seconds > 10 or any(
         row["updated_at"] < at((play.now - START) / SECOND - 15) for row in play.database.hidden
     ):

@@ -70,7 +70,6 @@ class Side:
 
 
 def sides(client: Any, folder: str, bucket: str, make: Callable[[Any], Store]) -> tuple[Side, Side]:
-    """Return a disk and a bucket, both empty."""
     root = f"landing {next(NUMBERS)}"
 
     def on_disk(name: str, content: bytes) -> None:
@@ -85,7 +84,6 @@ def sides(client: Any, folder: str, bucket: str, make: Callable[[Any], Store]) -
 
 
 def check_alike(disk: Side, bucket: Side, tree: Mapping[str, bytes], start: str, moved: str, target: str) -> None:
-    """The law."""
     both, names = (disk, bucket), [*tree]
     for side in both:
         for name, content in tree.items():

@@ -49,7 +49,6 @@ def read(
     dialect: Dialect = DIALECT,
     has_torn_rows: bool = False,
 ) -> DataFrame:
-    """Return the rows of files in a folder."""
     paths = [str(folder / file) for file in files or ("t.csv",)]
     return read_csv(spark, paths, layout, reading(folder, dialect), has_torn_rows=has_torn_rows)
 

@@ -118,7 +118,6 @@ SHOP, OTHER = TableName("shop", "orders"), TableName("shop", "item#1")
 
 @pytest.fixture
 def copies(tmp_path: Path, s3: Buckets, bucket: str) -> StagedCopies:
-    """Return copies of two tables with a file each."""
     for table in (SHOP, OTHER):
         file = tmp_path / "kafka" / table.schema / table.table / "a.json"
         file.parent.mkdir(parents=True)

@@ -40,8 +40,6 @@ class Mirror:
 
 @dataclass
 class Progress:
-    """Notes what it is told."""
-
     total: int = 0
     seen: int = 0
     is_closed: bool = False
@@ -57,8 +55,6 @@ class Progress:
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves a mirror's folder."""
-
     def __init__(self, *arguments: object, mirror: Mirror) -> None:
         self.mirror = mirror
         super().__init__(*arguments, directory=str(mirror.folder))  # type: ignore[arg-type]

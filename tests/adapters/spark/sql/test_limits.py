@@ -145,7 +145,6 @@ COLUMNS: Final = {
 
 
 def number(micros: int, form: pa.DataType) -> int:
-    """Return what Arrow keeps for a moment."""
     if pa.types.is_date32(form):
         return micros // DAY
     return micros // 1000 if form == pa.date64() or form.unit == "ms" else micros
