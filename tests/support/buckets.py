@@ -161,11 +161,22 @@ def s3_server() -> Iterator[Buckets]:
     server.server_close()
 
 
+def set_environment(monkeypatch: pytest.MonkeyPatch, **variables: str) -> None:
+    """Set the credentials of a test and these variables, and no profile."""
+    monkeypatch.delenv("AWS_PROFILE", raising=False)
+    for name, value in {**ENVIRONMENT, **variables}.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def aws_services(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set all services of AWS in the environment; moto finds a service behind a key without blanks."""
+    set_environment(monkeypatch, AWS_ENDPOINT_URL=s3_server.endpoint, AWS_ACCESS_KEY_ID="of-a-test")
+
+
 @pytest.fixture
 def s3(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Buckets:
     """Return an S3 for this test alone, set in the environment."""
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL_S3": s3_server.endpoint}.items():
-        monkeypatch.setenv(name, value)
+    set_environment(monkeypatch, AWS_ENDPOINT_URL_S3=s3_server.endpoint)
     s3_server.requests.clear()
     return s3_server

@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from buckets import ENVIRONMENT, Buckets
+from buckets import Buckets, set_environment
 from moto.sqs import models
 
 from lakeward.adapters.queues.sqs import client as sqs_client
@@ -107,10 +107,7 @@ class Sqs:
 @pytest.fixture
 def sqs_clock(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Clock:
     """Return the clock of an SQS set in the environment."""
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    of_sqs = {"AWS_ENDPOINT_URL_SQS": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **of_sqs}.items():  # moto finds the service behind a key without blanks
-        monkeypatch.setenv(name, value)
+    set_environment(monkeypatch, AWS_ENDPOINT_URL_SQS=s3_server.endpoint, AWS_ACCESS_KEY_ID="of-a-test")
     monkeypatch.setattr(sqs_client, "_TIMEOUT", 60)  # the machine may be slow
     clock = Clock()
     monkeypatch.setattr(models, "unix_time_millis", clock.millis)

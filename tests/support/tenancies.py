@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 import pytest
-from buckets import ENVIRONMENT, Buckets
+from buckets import Buckets, set_environment
 
 from lakeward.adapters.aws.dynamodb import client as dynamodb_client
 from lakeward.adapters.leases.dynamodb.lease import MAX_CLOCK_ERROR, DynamoDbLease
@@ -84,10 +84,7 @@ class DynamoDb:
 @pytest.fixture
 def dynamodb(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[DynamoDb]:
     """Return a DynamoDB set in the environment, with an empty table of leases."""
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    of_dynamodb = {"AWS_ENDPOINT_URL_DYNAMODB": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **of_dynamodb}.items():  # moto finds the service behind a key without blanks
-        monkeypatch.setenv(name, value)
+    set_environment(monkeypatch, AWS_ENDPOINT_URL_DYNAMODB=s3_server.endpoint, AWS_ACCESS_KEY_ID="of-a-test")
     monkeypatch.setattr(dynamodb_client, "_TIMEOUT", 60)  # the machine may be slow
     tenancy = DynamoDb()
     tenancy.make()

@@ -144,12 +144,8 @@ def test_a_table_without_a_schema_wants_one() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        "ADD COLUMN note text",
-        "ADD note text",
-        "DROP COLUMN id",
-        "RENAME COLUMN id TO key",
-        "ALTER COLUMN id TYPE bigint",
-        "ALTER COLUMN id SET DATA TYPE bigint",
+        *("ADD COLUMN note text", "ADD note text", "DROP COLUMN id", "RENAME COLUMN id TO key"),
+        *("ALTER COLUMN id TYPE bigint", "ALTER COLUMN id SET DATA TYPE bigint"),
     ],
 )
 def test_a_history_of_changes_is_refused(change: str) -> None:

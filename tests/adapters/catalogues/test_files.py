@@ -67,9 +67,7 @@ def in_json(tmp_path: Path) -> CatalogueUnderTest:
     of_lines = SourceColumn(name="at", written="time", type=None)
     tables = [
         SourceTable(
-            name=ORDERS,
-            columns=(column("b", "int"), column("id", "bigint", comment="a number")),
-            key=("id", "b"),
+            name=ORDERS, columns=(column("b", "int"), column("id", "bigint", comment="a number")), key=("id", "b")
         ),
         SourceTable(name=TableName("shop", "lines"), columns=(of_lines,), comment="of orders"),
     ]

@@ -101,8 +101,8 @@ TestPostgresql = catalogue_contract(lambda in_postgresql: in_postgresql)
 TestMariadb = catalogue_contract(lambda in_mariadb: in_mariadb)
 
 
-def types(table: SourceTable) -> dict[str, str]:
-    return {column.name: str(column.type) for column in table.columns}
+def types(table: SourceTable) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in table.columns)
 
 
 def test_postgresql_tells_types_odd_names_and_views(postgresql: servers.Server) -> None:
@@ -118,29 +118,11 @@ def test_postgresql_tells_types_odd_names_and_views(postgresql: servers.Server) 
     odd, view = TableName("shop", "Odd_%"), TableName("shop", "v")
     found = catalogue(postgresql).describe([CUSTOMER, odd, view])
     assert (found[odd].names, found[view].key) == (("a",), ())
-    assert types(found[CUSTOMER]) == {
-        "b": "int",
-        "id": "bigint",
-        "name": "string",
-        "net": "decimal(12,2)",
-        "free": "None",
-        "at": "timestamp",
-        "local": "timestamp_ntz",
-        "born": "date",
-        "raw": "binary",
-        "ok": "boolean",
-        "f": "float",
-        "d": "double",
-        "doc": "string",
-        "u": "string",
-        "tags": "string",
-        "nums": "string",
-        "feel": "string",
-        "labelled": "None",
-        "spent": "string",
-        "t": "string",
-        "i": "string",
-    }
+    assert types(found[CUSTOMER]) == (
+        "b int, id bigint, name string, net decimal(12,2), free None, at timestamp, local timestamp_ntz, "
+        "born date, raw binary, ok boolean, f float, d double, doc string, u string, tags string, nums string, "
+        "feel string, labelled None, spent string, t string, i string"
+    )
 
 
 def test_init_asks_the_database_and_writes_where_the_password_is(
@@ -172,33 +154,14 @@ def test_mariadb_tells_types(mariadb: servers.Server) -> None:
             d double, flag bit(1), flags bit(8), y year, at timestamp, local datetime(6), born date, t time,
             state enum('a','b'), doc json, name varchar(40), body longtext, raw varbinary(16),
             big longblob)""")
-    assert types(catalogue(mariadb).describe([CUSTOMER])[CUSTOMER]) == {
-        "b": "int",
-        "id": "decimal(20,0)",
-        "small": "int",
-        "n": "bigint",
-        "net": "decimal(12,2)",
-        "f": "double",
-        "d": "double",
-        "flag": "boolean",
-        "flags": "None",
-        "y": "int",
-        "at": "timestamp",
-        "local": "timestamp_ntz",
-        "born": "date",
-        "t": "string",
-        "state": "string",
-        "doc": "string",
-        "name": "string",
-        "body": "string",
-        "raw": "binary",
-        "big": "binary",
-    }
+    assert types(catalogue(mariadb).describe([CUSTOMER])[CUSTOMER]) == (
+        "b int, id decimal(20,0), small int, n bigint, net decimal(12,2), f double, d double, flag boolean, "
+        "flags None, y int, at timestamp, local timestamp_ntz, born date, t string, state string, doc string, "
+        "name string, body string, raw binary, big binary"
+    )
 
 
-def test_a_wrong_password_and_a_server_that_is_not_there_do_not_answer_and_show_nothing(
-    postgresql: servers.Server,
-) -> None:
+def test_a_wrong_password_and_a_missing_server_are_errors_without_secrets(postgresql: servers.Server) -> None:
     wrong = catalogue(postgresql, word="hunter2")
     with pytest.raises(CatalogueUnreachable, match="password") as refused:
         wrong.describe([CUSTOMER])
@@ -228,9 +191,7 @@ def test_a_wrong_password_and_a_server_that_is_not_there_do_not_answer_and_show_
         ({"drivers": [{"coordinates": "a:b:1"}]}, "lacks the key 'sha256'"),
     ],
 )
-def test_secrets_do_not_stand_in_the_settings_and_are_not_shown_where_they_do(
-    options: dict[str, Any], said: str
-) -> None:
+def test_secrets_in_the_settings_are_refused_and_not_shown(options: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError, match=said) as refused:
         build_jdbc({"url": "jdbc:postgresql://db/shop", **options}, Runtime(lambda: None))
     assert "hunter2" not in repr(refused.value)
@@ -286,7 +247,5 @@ def test_a_database_whose_driver_nobody_knows_wants_its_jars() -> None:
         (None, Native("STRUCT", 2002), "None"),
     ],
 )
-def test_what_drivers_tell_is_understood_as_their_documentation_has_it(
-    database: str | None, native: Native, ours: str
-) -> None:
+def test_types_of_drivers_are_read_as_documented(database: str | None, native: Native, ours: str) -> None:
     assert str(type_of(database, native)) == ours

@@ -28,9 +28,6 @@ def item(dynamodb: DynamoDb) -> Any:
     return response.get("Item")
 
 
-# Clocks.
-
-
 def test_two_machines_with_allowed_clock_errors_never_own_a_lease_together(dynamodb: DynamoDb) -> None:
     random, grants = Random(3), dict[str, LeaseGrant]()
     clocks = {"a": lambda: dynamodb.clock() - MAX_CLOCK_ERROR, "b": lambda: dynamodb.clock() + MAX_CLOCK_ERROR}
@@ -78,9 +75,6 @@ def test_renewing_a_lease_checks_the_clock(dynamodb: DynamoDb) -> None:
         lease.renew(grant)
 
 
-# Races and lost responses.
-
-
 class Interrupted:
     """A client that calls a function before its next write."""
 
@@ -107,18 +101,12 @@ def test_a_lease_taken_between_read_and_write_stays_with_its_owner(dynamodb: Dyn
     assert lease.take("shop", "a").owner == "b"
 
 
-def test_a_lease_renewed_between_read_and_write_is_not_taken(dynamodb: DynamoDb) -> None:
+@pytest.mark.parametrize(("method", "owner"), [("renew", "b"), ("give_back", "a")])
+def test_a_write_of_the_owner_between_read_and_write_decides(dynamodb: DynamoDb, method: str, owner: str) -> None:
     grant = dynamodb.lease().take("shop", "b")
     dynamodb.pass_time(1.1)
-    lease = interrupted(dynamodb, lambda _: dynamodb.lease().renew(grant))
-    assert lease.take("shop", "a").owner == "b"
-
-
-def test_a_lease_given_back_between_read_and_write_is_taken(dynamodb: DynamoDb) -> None:
-    grant = dynamodb.lease().take("shop", "b")
-    dynamodb.pass_time(1.1)
-    lease = interrupted(dynamodb, lambda _: dynamodb.lease().give_back(grant))
-    assert (lease.take("shop", "a").owner, item(dynamodb)["owner"]) == ("a", {"S": "a"})
+    lease = interrupted(dynamodb, lambda _: getattr(dynamodb.lease(), method)(grant))
+    assert (lease.take("shop", "a").owner, item(dynamodb)["owner"]) == (owner, {"S": owner})
 
 
 def test_a_repeated_write_after_a_lost_response_takes_the_lease(dynamodb: DynamoDb) -> None:
@@ -134,9 +122,6 @@ def test_a_deleted_item_ends_the_lease_and_frees_it(dynamodb: DynamoDb) -> None:
     dynamodb.client.delete_item(TableName=dynamodb.table, Key={"lease": {"S": "shop"}})
     assert (lease.renew(grant).owner, lease.renew(grant).fence) == ("", 0)
     assert lease.take("shop", "b").owner == "b"
-
-
-# Requests.
 
 
 def test_taking_a_lease_is_a_read_and_a_write_and_renewing_it_a_write(dynamodb: DynamoDb) -> None:

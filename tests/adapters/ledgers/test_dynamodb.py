@@ -125,9 +125,7 @@ def pipelines(fake: Fake) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.usefixtures("part")
-def test_a_long_note_is_visible_as_a_whole_or_not_at_all_wherever_its_writer_crashes(
-    fake: Fake,
-) -> None:
+def test_a_long_note_is_visible_as_a_whole_or_not_at_all_wherever_its_writer_crashes(fake: Fake) -> None:
     seen = []
     for number, name in pipelines(fake):
         client = Meddled(fake.client, number, crash)
@@ -179,9 +177,7 @@ def test_concurrent_notes_are_applied_in_order_wherever_the_first_writer_sleeps(
     ],
     ids=["account", "all", "states", "names"],
 )
-def test_a_concurrent_reader_sees_a_note_as_a_whole_or_not_at_all(
-    fake: Fake, theirs: Notes, read: Callable[[Ledger], Any]
-) -> None:
+def test_a_concurrent_reader_sees_no_half_note(fake: Fake, theirs: Notes, read: Callable[[Ledger], Any]) -> None:
     model = MemoryLedger()
     model.write(TABLE, FIRST)
     answers = [read(model)]
@@ -196,7 +192,6 @@ def test_a_concurrent_reader_sees_a_note_as_a_whole_or_not_at_all(
 
 
 def test_a_late_writer_does_not_restore_older_items(fake: Fake) -> None:
-    """It sleeps before each of its requests, while others write, remove and write the objects again."""
     for number, name in pipelines(fake):
         another = fake.ledger(pipeline=name)
 
@@ -209,15 +204,11 @@ def test_a_late_writer_does_not_restore_older_items(fake: Fake) -> None:
         if not client.was_met:
             break
         found = known(another)
-        assert found in (
-            after(FIRST, MANY, OTHER, ANEW, OTHER),
-            after(FIRST, OTHER, ANEW, OTHER, MANY),
-        ), number
+        assert found in (after(FIRST, MANY, OTHER, ANEW, OTHER), after(FIRST, OTHER, ANEW, OTHER, MANY)), number
 
 
 @pytest.mark.usefixtures("part")
 def test_a_writer_may_sleep_while_another_crashes(fake: Fake) -> None:
-    """One sleeps before each of its requests, while the other crashes before each of its own."""
     for slept in count(1):
         for crashed in count(1):
             fake.client.items.clear()
@@ -268,15 +259,11 @@ def test_a_write_whose_response_was_lost_counts_once(fake: Fake) -> None:
 
 
 def test_a_write_whose_response_was_lost_counts_once_after_a_later_note(fake: Fake) -> None:
-    """The note of the other writer about the same objects stays."""
     applied = Notes(records=[replace(record(1), state=ObjectState.APPLIED, batch=1)], batch=1)
     others = [lambda: fake.ledger().write(TABLE, applied)]
     ledger = fake.ledger(SendsTwice(fake.client, lambda: others and others.pop()()))
     ledger.write(TABLE, Notes(records=[record(1)]))
     assert known(fake.ledger()) == after(Notes(records=[record(1)]), applied)
-
-
-# Stored content.
 
 
 def test_an_account_may_be_longer_than_an_item(ledger_table: LedgerTable) -> None:
@@ -330,9 +317,7 @@ def test_without_its_head_a_ledger_is_empty(ledger_table: LedgerTable) -> None:
     assert known(ledger_table.ledger()) == after(OTHER)
 
 
-def test_a_ledger_of_a_newer_lakeward_is_refused(
-    ledger_table: LedgerTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_ledger_of_a_newer_version_is_refused(ledger_table: LedgerTable, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_VERSION", 9)
     ledger_table.ledger().write(TABLE, FIRST)
     monkeypatch.setattr(module, "_VERSION", 1)
@@ -340,9 +325,6 @@ def test_a_ledger_of_a_newer_lakeward_is_refused(
         with pytest.raises(TableError, match=r"the ledger shop/shop\.orders .* cannot be used") as raised:
             use(ledger_table.ledger())
         assert "version 9" in str(raised.value.found)
-
-
-# Requests.
 
 
 def test_a_note_without_objects_is_a_read_and_a_write(ledger_table: LedgerTable) -> None:
@@ -382,9 +364,6 @@ def test_a_query_is_read_to_its_last_page(ledger_table: LedgerTable) -> None:
     ledger_table.asked.clear()
     assert list(ledger_table.ledger().objects(TABLE)) == long
     assert ledger_table.asked.count("Query") > 1
-
-
-# Postponed and refused requests.
 
 
 class Refuses:

@@ -37,9 +37,6 @@ def states(ledger: Ledger) -> dict[str, str]:
     return {record.object.name: record.state.value for record in ledger.objects(TABLE)}
 
 
-# SQLite.
-
-
 def test_reading_creates_no_file(tmp_path: Path) -> None:
     ledger = SqliteLedger(tmp_path / "state" / FILE)
     ledger.account(TABLE)

@@ -16,45 +16,31 @@ from lakeward.entrypoints.settings.models.sections import MetricsSettings
 from lakeward.plugins.options import validated
 
 STRING = {"type": "string", "pattern": "^(.*)$", "minLength": 1}
-METRIC = {
-    "type": "object",
-    "required": ["Name"],
-    "additionalProperties": False,
-    "properties": {
-        "Name": {**STRING, "maxLength": 1024},
-        "Unit": {"enum": ["Count", "Seconds"]},
-        "StorageResolution": {"type": "integer"},
-    },
-}
-DIRECTIVE = {
-    "type": "object",
-    "required": ["Namespace", "Dimensions", "Metrics"],
-    "additionalProperties": False,
-    "properties": {
-        "Namespace": {**STRING, "maxLength": 1024},
-        "Dimensions": {
-            "type": "array",
-            "minItems": 1,
-            "items": {"type": "array", "minItems": 0, "maxItems": 30, "items": {**STRING, "maxLength": 250}},
-        },
-        "Metrics": {"type": "array", "maxItems": 100, "items": METRIC},
-    },
-}
-SCHEMA = {
-    "type": "object",
-    "required": ["_aws"],
-    "properties": {
-        "_aws": {
-            "type": "object",
-            "required": ["Timestamp", "CloudWatchMetrics"],
-            "additionalProperties": False,
-            "properties": {
-                "Timestamp": {"type": "integer"},
-                "CloudWatchMetrics": {"type": "array", "minItems": 1, "items": DIRECTIVE},
-            },
-        }
-    },
-}
+
+
+def members(*required: str, **properties: Any) -> dict[str, Any]:
+    return {"type": "object", "required": [*required], "additionalProperties": False, "properties": properties}
+
+
+METRIC = members(
+    "Name",
+    Name={**STRING, "maxLength": 1024},
+    Unit={"enum": ["Count", "Seconds"]},
+    StorageResolution={"type": "integer"},
+)
+DIMENSION = {"type": "array", "minItems": 0, "maxItems": 30, "items": {**STRING, "maxLength": 250}}
+DIRECTIVE = members(
+    *("Namespace", "Dimensions", "Metrics"),
+    Namespace={**STRING, "maxLength": 1024},
+    Dimensions={"type": "array", "minItems": 1, "items": DIMENSION},
+    Metrics={"type": "array", "maxItems": 100, "items": METRIC},
+)
+METADATA = members(
+    *("Timestamp", "CloudWatchMetrics"),
+    Timestamp={"type": "integer"},
+    CloudWatchMetrics={"type": "array", "minItems": 1, "items": DIRECTIVE},
+)
+SCHEMA = {"type": "object", "required": ["_aws"], "properties": {"_aws": METADATA}}
 """The schema of the user guide of CloudWatch ("Embedded metric format schema"), without additional members."""
 
 AT = 1_796_083_200_123_456

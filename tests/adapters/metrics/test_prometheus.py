@@ -81,9 +81,6 @@ def test_a_pipeline_without_tables_has_figures() -> None:
     assert read(prometheus_text(replace(FIGURES, tables=[])))["lakeward_rows"] == {}
 
 
-# The server.
-
-
 def ask(url: str, method: str = "GET") -> requests.Response:
     with requests.Session() as session:
         session.trust_env = False

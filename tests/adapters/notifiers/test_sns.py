@@ -12,11 +12,10 @@ from typing import Any
 
 import boto3
 import pytest
-from buckets import ENVIRONMENT, Buckets
+from buckets import set_environment
 
-from lakeward.adapters.aws import service_clients
 from lakeward.adapters.notifiers import build_sns, sns
-from lakeward.core.errors import ConfigError, SetupError, StoreUnreachable
+from lakeward.core.errors import ConfigError, StoreUnreachable
 from lakeward.core.ports import Notifier
 from lakeward.plugins import Runtime
 from lakeward.plugins.testing import NotifierUnderTest, notifier_contract
@@ -48,7 +47,6 @@ class Topic:
         self.sns.subscribe(TopicArn=self.arn, Protocol="sqs", Endpoint=queue)
 
     def received(self) -> list[dict[str, Any]]:
-        """Return all messages that the queue has received."""
         while received := self.sqs.receive_message(QueueUrl=self.queue, MaxNumberOfMessages=10).get("Messages"):
             self.messages += [json.loads(one["Body"]) for one in received]
             for one in received:
@@ -60,12 +58,9 @@ class Topic:
 
 
 @pytest.fixture
-def make_topic(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Topic]]:
+def make_topic(aws_services: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Topic]]:
     """Return a function that creates topics, in another region than that of the environment."""
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **variables, "AWS_DEFAULT_REGION": "us-west-2"}.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-west-2")
     monkeypatch.setattr(sns, "_TIMEOUT", 60)  # the machine may be slow
     session = boto3.Session(region_name="eu-central-1")
     clients = [session.client(name) for name in ("sns", "sqs")]
@@ -112,11 +107,8 @@ def test_the_error_for_a_missing_topic_names_it(make_topic: Callable[..., Topic]
     assert topic.arn in str(error.value)
 
 
-def test_a_server_that_does_not_answer_is_a_retryable_error(
-    monkeypatch: pytest.MonkeyPatch, closed_port: int
-) -> None:
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
+def test_an_unreachable_server_is_a_retryable_error(monkeypatch: pytest.MonkeyPatch, closed_port: int) -> None:
+    set_environment(monkeypatch)
     options = {"topic": "arn:aws:sns:eu-central-1:123456789012:gone", "endpoint": f"http://127.0.0.1:{closed_port}"}
     with pytest.raises(StoreUnreachable, match="cannot be published to now"):
         build_sns(options, RUNTIME).send(NOTICE)
@@ -126,10 +118,3 @@ def test_a_server_that_does_not_answer_is_a_retryable_error(
 def test_a_topic_is_named_by_its_arn(topic: str) -> None:
     with pytest.raises(ConfigError, match=r"\[notify.topic\]"):
         build_sns({"topic": topic}, RUNTIME)
-
-
-def test_a_missing_boto3_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_clients, "find_spec", lambda _: None)
-    notifier = build_sns({"topic": "arn:aws:sns:eu-central-1:123456789012:data-team"}, RUNTIME)
-    with pytest.raises(SetupError, match="boto3 is not installed"):
-        notifier.send(NOTICE)

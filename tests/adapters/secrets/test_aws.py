@@ -10,7 +10,6 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
-from buckets import ENVIRONMENT, Buckets
 
 from lakeward.adapters.aws import service_clients
 from lakeward.adapters.secrets.aws import AwsSecrets, ParameterStore, SecretsManager
@@ -20,15 +19,6 @@ from lakeward.plugins.options import _named_secret
 from lakeward.plugins.testing import SecretStoreUnderTest, secrets_contract
 
 WORD = "s3cr\u00e9t of a database"
-
-
-@pytest.fixture
-def aws(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Set the server of moto in the environment."""
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **variables}.items():  # moto finds the service behind a key without blanks
-        monkeypatch.setenv(name, value)
 
 
 def keep(name: str, value: str | bytes) -> None:
@@ -44,18 +34,18 @@ def keep(name: str, value: str | bytes) -> None:
         session.client("ssm").put_parameter(Name=name, Value=value, Type="SecureString", Overwrite=True)
 
 
-def in_secrets_manager(aws: None) -> SecretStoreUnderTest:
+def in_secrets_manager(aws_services: None) -> SecretStoreUnderTest:
     keep("/shop/plain", WORD)
     return SecretStoreUnderTest(secrets=SecretsManager(), name="/shop/plain", value=WORD.encode())
 
 
-def in_a_field(aws: None) -> SecretStoreUnderTest:
+def in_a_field(aws_services: None) -> SecretStoreUnderTest:
     keep("/shop/login", json.dumps({"username": "lakeward", "password": WORD}))
     variables = {"name": "/shop/login#password", "missing": "/shop/login#word"}
     return SecretStoreUnderTest(secrets=SecretsManager(), value=WORD.encode(), **variables)
 
 
-def in_the_parameter_store(aws: None) -> SecretStoreUnderTest:
+def in_the_parameter_store(aws_services: None) -> SecretStoreUnderTest:
     keep("/shop/plain", WORD)
     return SecretStoreUnderTest(secrets=ParameterStore(), name="/shop/plain", value=WORD.encode())
 
@@ -68,7 +58,7 @@ BOTH = pytest.mark.parametrize("store", [SecretsManager(), ParameterStore()], id
 
 
 @BOTH
-@pytest.mark.usefixtures("aws")
+@pytest.mark.usefixtures("aws_services")
 def test_a_rotated_secret_is_read_again(store: AwsSecrets) -> None:
     for password in ("one", "two"):
         keep("/shop/rotated", json.dumps({"password": password, "port": 5432}))
@@ -76,14 +66,14 @@ def test_a_rotated_secret_is_read_again(store: AwsSecrets) -> None:
     assert store.read("/shop/rotated#port").reveal() == b"5432"
 
 
-@pytest.mark.usefixtures("aws")
+@pytest.mark.usefixtures("aws_services")
 def test_a_binary_secret_is_read_unchanged() -> None:
     keep("/shop/bytes", b"\x00\xff")
     assert SecretsManager().read("/shop/bytes").reveal() == b"\x00\xff"
 
 
 @BOTH
-@pytest.mark.usefixtures("aws")
+@pytest.mark.usefixtures("aws_services")
 def test_a_text_that_is_no_object_has_no_fields_and_is_not_shown(store: AwsSecrets) -> None:
     for text in (WORD, json.dumps([WORD])):
         keep("/shop/no-object", text)
@@ -117,10 +107,8 @@ def test_errors_of_aws_are_translated_and_only_transient_ones_are_retryable(
 
 
 @BOTH
-@pytest.mark.usefixtures("aws")
-def test_missing_credentials_and_a_missing_boto3_are_errors(
-    store: AwsSecrets, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("aws_services")
+def test_no_credentials_and_no_boto3_are_errors(store: AwsSecrets, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in os.environ if name.startswith(("AWS_ACCESS", "AWS_SECRET"))]:
         monkeypatch.delenv(name)
     with pytest.raises(ConfigError, match="there are no credentials"):

@@ -11,7 +11,6 @@ import boto3
 import pytest
 from boto3.dynamodb.types import TypeSerializer
 from botocore.exceptions import ClientError, EndpointConnectionError
-from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
 
 from lakeward.adapters.settings_stores.dynamodb import ControlTable, WrittenControlTable, build
@@ -29,12 +28,7 @@ AT = 1_795_000_000_000_000
 
 
 @pytest.fixture
-def control(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the name of an empty control table, on the server that is set in the environment."""
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **variables}.items():
-        monkeypatch.setenv(name, value)
+def control(aws_services: None) -> str:
     table = f"control-{next(NUMBERS)}"
     boto3.Session().client("dynamodb").create_table(
         TableName=table,
@@ -180,9 +174,7 @@ def test_a_run_writes_back_if_configured(control: str, tmp_path: Path, monkeypat
     assert "job_status" not in item(control, "shop.old")
 
 
-def test_a_failed_write_back_is_a_warning_of_the_run(
-    control: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_write_back_is_a_warning(control: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     put(control, "shop.orders", settings={"key": ["id"]})
     store = f"[settings]\nstores = [{{ kind = 'dynamodb', name = '{control}', write_back = true }}]"
@@ -215,9 +207,7 @@ def test_an_item_that_cannot_be_written_does_not_stop_others(control: str, monke
     assert [name for name in names if "job_status" in item(control, name)] == ["shop.b", "shop.d"]
 
 
-def test_after_a_connection_failure_no_further_item_is_written(
-    control: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_after_a_connection_failure_no_item_is_written(control: str, monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
     def fail(_: object, __: object, table: str, ___: object) -> None:

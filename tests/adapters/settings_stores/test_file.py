@@ -30,10 +30,7 @@ TestJson = settings_store_contract(in_json)
 
 
 def test_a_missing_or_unreadable_file_is_an_error(tmp_path: Path) -> None:
-    for fails_whole, todo in (
-        (True, "docs/start/tutorial.md"),
-        (False, "`name` of the store under [settings]"),
-    ):
+    for fails_whole, todo in ((True, "docs/start/tutorial.md"), (False, "`name` of the store under [settings]")):
         with pytest.raises(ConfigError, match="does not exist") as raised:
             SettingsFile(tmp_path / "none.toml", fails_whole).read()
         assert todo in str(raised.value.todo)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from buckets import ENVIRONMENT, Buckets
+from buckets import Buckets
 from projects import MEMORY, write
 
 from lakeward.adapters.settings_stores.s3 import build
@@ -20,18 +20,9 @@ TABLES: dict[str, Any] = {"shop.orders": {"key": ["id"]}}
 RUNTIME = Runtime(lambda: None, file=Path("lakeward.toml"))
 
 
-@pytest.fixture
-def bucket(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return a bucket of the server that is set in the environment."""
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    for name, value in {**ENVIRONMENT, "AWS_ENDPOINT_URL_S3": s3_server.endpoint}.items():
-        monkeypatch.setenv(name, value)
-    return s3_server.make()
-
-
-def in_an_object(bucket: str, s3_server: Buckets) -> StoreUnderTest:
-    url = f"s3://{bucket}/shop/more.json"
-    s3_server.put(url, json.dumps({"tables": TABLES}))
+def in_an_object(s3: Buckets) -> StoreUnderTest:
+    url = f"s3://{s3.make()}/shop/more.json"
+    s3.put(url, json.dumps({"tables": TABLES}))
     return StoreUnderTest(store=build({"name": url}, RUNTIME), tables=TABLES, place=url)
 
 
@@ -39,11 +30,11 @@ TestObject = settings_store_contract(in_an_object)
 
 
 def test_an_object_is_the_whole_settings_or_a_layer_over_a_file(
-    bucket: str, s3_server: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    s3: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    url = f"s3://{bucket}/shop/lakeward.toml"
-    s3_server.put(url, f'{MEMORY}\n[tables."shop.orders"]\nkey = ["id"]\nties = "what"\n[tables."shop.lines"]\n')
+    url = f"s3://{s3.make()}/shop/lakeward.toml"
+    s3.put(url, f'{MEMORY}\n[tables."shop.orders"]\nkey = ["id"]\nties = "what"\n[tables."shop.lines"]\n')
     configured = open_settings(url)
     assert (configured.base, configured.file) == (tmp_path, Path("lakeward.toml"))
     assert [*map(str, configured.refused)] == ["shop.orders"]
@@ -52,13 +43,13 @@ def test_an_object_is_the_whole_settings_or_a_layer_over_a_file(
     assert open_settings(str(file)).merged.places["tables", "shop.orders", "key"] == url
 
 
-def test_a_missing_or_unreadable_object_is_an_error(bucket: str, s3_server: Buckets) -> None:
-    url = f"s3://{bucket}/none.toml"
+def test_a_missing_or_unreadable_object_is_an_error(s3: Buckets) -> None:
+    url = f"s3://{s3.make()}/none.toml"
     with pytest.raises(ConfigError, match=f"{url} does not exist"):
         open_settings(url)
-    s3_server.put(url, b"\xff\xfe")
+    s3.put(url, b"\xff\xfe")
     with pytest.raises(ConfigError, match=f"{url} cannot be read"):
         open_settings(url)
-    s3_server.put(url, "a = b")
+    s3.put(url, "a = b")
     with pytest.raises(ConfigError, match=f"{url} is not valid TOML"):
         open_settings(url)

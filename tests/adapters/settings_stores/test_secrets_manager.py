@@ -10,7 +10,6 @@ from typing import Any
 
 import boto3
 import pytest
-from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
 from structlog.testing import capture_logs
 
@@ -28,12 +27,7 @@ NUMBERS = count(1)
 
 
 @pytest.fixture
-def prefix(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return an unused prefix of secrets, on the server that is set in the environment."""
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **variables}.items():
-        monkeypatch.setenv(name, value)
+def prefix(aws_services: None) -> str:
     return f"hudi-{next(NUMBERS)}/"
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import boto3
 import pytest
-from buckets import ENVIRONMENT, Buckets
 from projects import MEMORY, write
 from structlog.testing import capture_logs
 
@@ -41,12 +40,7 @@ CONFIG = {
 
 
 @pytest.fixture
-def path(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return an unused path of parameters, on the server that is set in the environment."""
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    variables = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "of-a-test"}
-    for name, value in {**ENVIRONMENT, **variables}.items():
-        monkeypatch.setenv(name, value)
+def path(aws_services: None) -> str:
     return f"/lakeward/{next(NUMBERS)}"
 
 
@@ -156,9 +150,7 @@ def test_invalid_published_buckets_are_an_error() -> None:
             read_pipeline(json.dumps(content), "the place")
 
 
-def test_a_pipeline_is_opened_by_its_address_and_a_broken_parameter_fails_its_table(
-    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_parameter_fails_its_table(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     stores = f"[settings]\nstores = [{{ kind = 'ssm', name = '{path}/tables', form = 'tables' }}]\n"
     put(f"{path}/shop", MEMORY + stores)

@@ -2,71 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
-from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError, ReadTimeoutError
+from botocore.exceptions import ClientError
 from buckets import Buckets
 from tenancies import DynamoDb
 
-from lakeward.adapters.aws import service_clients
 from lakeward.adapters.aws.dynamodb.error_messages import explain_dynamodb_errors
 from lakeward.adapters.aws.dynamodb.table_purpose import LEDGER
 from lakeward.adapters.leases.dynamodb import build as build_lease
 from lakeward.adapters.leases.dynamodb.lease import DynamoDbLease
 from lakeward.adapters.ledgers.dynamodb import build as build_ledger
 from lakeward.adapters.ledgers.dynamodb.ledger import DynamoDbLedger
-from lakeward.core.errors import ConfigError, LakewardError, SetupError, StoreUnreachable
+from lakeward.core.errors import ConfigError, LakewardError
 from lakeward.plugins import Runtime
 
 
-def refused(code: str, status: int = 400) -> ClientError:
-    return ClientError(
-        {"Error": {"Code": code, "Message": "no"}, "ResponseMetadata": {"HTTPStatusCode": status}}, "PutItem"
-    )
-
-
 @pytest.mark.parametrize(
-    "error",
+    ("use", "words"),
     [
-        EndpointConnectionError(endpoint_url="https://dynamodb"),
-        ReadTimeoutError(endpoint_url="https://dynamodb"),
-        refused("ThrottlingException"),
-        refused("ProvisionedThroughputExceededException"),
-        refused("InternalServerError", 500),
-        refused("Odd", 503),
+        (lambda given: DynamoDbLease(given.client, "nowhere", 1, given.clock).take("shop", "a"), ["lease.md"]),
+        (lambda given: DynamoDbLedger(given.client, "nowhere", "shop").account("a.b"), ["ledger.md", "[ledger]"]),
     ],
-    ids=lambda error: (
-        type(error).__name__ if not isinstance(error, ClientError) else error.response["Error"]["Code"]
-    ),
+    ids=["lease", "ledger"],
 )
-def test_transient_errors_are_retryable(error: Exception) -> None:
-    with pytest.raises(StoreUnreachable, match="DynamoDB does not answer"), explain_dynamodb_errors("the table"):
-        raise error
-
-
-@pytest.mark.parametrize(
-    ("error", "what", "todo"),
-    [
-        (refused("AccessDeniedException"), "access is denied", "permissions"),
-        (refused("UnrecognizedClientException"), "credentials are not valid", "clock of this machine"),
-        (refused("ValidationException"), "no table of leases", "partition key"),
-        (refused("Odd"), "cannot be used", "docs/reference/lease.md"),
-        (NoCredentialsError(), "there are no credentials", "AWS_PROFILE"),
-    ],
-    ids=["denied", "unknown", "another key", "odd", "nobody"],
-)
-def test_permanent_errors_say_what_to_do(error: Exception, what: str, todo: str) -> None:
-    with pytest.raises(ConfigError, match=what) as raised, explain_dynamodb_errors("the table"):
-        raise error
-    assert todo in str(raised.value.todo)
-    assert not raised.value.retryable
-
-
-def test_the_error_for_a_missing_table_names_its_region(dynamodb: DynamoDb) -> None:
-    lease = DynamoDbLease(dynamodb.client, "nowhere", 1, dynamodb.clock)
+def test_the_error_for_a_missing_table_names_its_region(dynamodb: DynamoDb, use: Any, words: Sequence[str]) -> None:
     with pytest.raises(ConfigError) as raised:
-        lease.take("shop", "a")
+        use(dynamodb)
     assert raised.value.what == "the DynamoDB table nowhere in eu-central-1 does not exist"
-    assert "docs/reference/lease.md" in str(raised.value.todo)
+    assert [word for word in words if word not in str(raised.value.todo)] == []
 
 
 def test_a_table_with_another_key_is_no_table_of_leases(dynamodb: DynamoDb) -> None:
@@ -79,14 +45,6 @@ def test_a_table_with_another_key_is_no_table_of_leases(dynamodb: DynamoDb) -> N
     lease = DynamoDbLease(dynamodb.client, f"{dynamodb.table}-of-others", 1, dynamodb.clock)
     with pytest.raises(ConfigError, match="is no table of leases"):
         lease.take("shop", "a")
-
-
-def test_the_error_for_a_missing_ledger_table_names_its_region(dynamodb: DynamoDb) -> None:
-    with pytest.raises(ConfigError) as raised:
-        DynamoDbLedger(dynamodb.client, "nowhere", "shop").account("shop.orders")
-    assert raised.value.what == "the DynamoDB table nowhere in eu-central-1 does not exist"
-    assert "docs/reference/ledger.md" in str(raised.value.todo)
-    assert "[ledger]" in str(raised.value.todo)
 
 
 def test_a_table_with_another_key_is_no_table_of_a_ledger(dynamodb: DynamoDb) -> None:
@@ -106,22 +64,11 @@ def test_a_table_without_the_index_is_no_table_of_a_ledger() -> None:
     assert "by_state" in str(raised.value.todo)
 
 
-def test_a_missing_boto3_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_clients, "find_spec", lambda _name: None)
-    for build in (build_lease, build_ledger):
-        with pytest.raises(SetupError, match="boto3 is not installed") as raised:
-            build({"table": "leases"}, Runtime(lambda: None))
-        assert "lakeward[dynamodb]" in str(raised.value.todo)
-
-
 def test_a_missing_region_is_an_error(s3: Buckets, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     with pytest.raises(ConfigError, match="DynamoDB cannot be reached") as raised:
         build_lease({"table": "leases"}, Runtime(lambda: None))
     assert "region" in str(raised.value.found)
-
-
-# Settings.
 
 
 def test_the_options_of_a_lease_are_read(dynamodb: DynamoDb) -> None:
@@ -131,31 +78,26 @@ def test_the_options_of_a_lease_are_read(dynamodb: DynamoDb) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "expected"),
+    ("build", "options", "expected"),
     [
-        ({}, "lacks the key 'table'"),
-        ({"table": "leases", "tll": "5m"}, "has no key 'tll'"),
-        *(({"table": "leases", "ttl": ttl}, "a duration from") for ttl in ("9s", "2h", "5", "1d", "-5s")),
+        (build_lease, {}, "lacks the key 'table'"),
+        (build_lease, {"table": "leases", "tll": "5m"}, "has no key 'tll'"),
+        *(
+            (build_lease, {"table": "leases", "ttl": ttl}, "a duration from")
+            for ttl in ("9s", "2h", "5", "1d", "-5s")
+        ),
+        (build_ledger, {"state": "state"}, "[ledger] lacks the key 'table'"),
+        (build_ledger, {"state": "state", "table": "a", "ttl": "5m"}, "[ledger] has no key 'ttl'"),
     ],
 )
-def test_invalid_options_of_a_lease_are_refused(options: dict[str, str], expected: str) -> None:
+def test_invalid_options_are_refused(build: Any, options: dict[str, str], expected: str) -> None:
     with pytest.raises(LakewardError, match="the settings are not right") as raised:
-        build_lease(options, Runtime(lambda: None))
+        build(options, Runtime(lambda: None))
     assert expected in str(raised.value.found)
-    assert "[lease" in str(raised.value.found)
+    assert "[lease" in str(raised.value.found) or build is build_ledger
 
 
 def test_the_options_of_a_ledger_are_read(dynamodb: DynamoDb) -> None:
     runtime = Runtime(lambda: None, pipeline="shop")
     ledger = build_ledger({"table": "ledgers", "state": "state"}, runtime)
     assert (ledger.table, ledger.pipeline) == ("ledgers", "shop")
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [({}, "[ledger] lacks the key 'table'"), ({"table": "ledgers", "ttl": "5m"}, "[ledger] has no key 'ttl'")],
-)
-def test_invalid_options_of_a_ledger_are_refused(options: dict[str, str], expected: str) -> None:
-    with pytest.raises(LakewardError, match="the settings are not right") as raised:
-        build_ledger({**options, "state": "state"}, Runtime(lambda: None))
-    assert expected in str(raised.value.found)

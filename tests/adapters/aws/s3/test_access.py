@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from buckets import Buckets
 
-from lakeward.adapters.aws import service_clients
 from lakeward.adapters.aws.s3.access import Access, find_access, normal_url
 from lakeward.adapters.spark.session.s3a import s3a_settings
-from lakeward.core.errors import ConfigError, SetupError
+from lakeward.core.errors import ConfigError
 
 
 def test_a_configured_endpoint_reaches_every_reader_and_is_addressed_by_path(s3: Buckets) -> None:
@@ -35,9 +34,7 @@ def test_the_default_endpoint_is_that_of_aws(s3: Buckets, monkeypatch: pytest.Mo
     ]
 
 
-def test_a_profile_sets_region_endpoint_and_addressing(
-    s3: Buckets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_profile_sets_region_and_addressing(s3: Buckets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "config").write_text(
         "[profile shop]\nregion = eu-west-1\nendpoint_url = https://store.example:9000\n"
         "s3 =\n  addressing_style = virtual\n"
@@ -70,13 +67,6 @@ def test_an_unknown_profile_is_an_error(s3: Buckets, monkeypatch: pytest.MonkeyP
     with pytest.raises(ConfigError) as raised:
         find_access()
     assert "nobody" in str(raised.value.found)
-
-
-def test_a_missing_boto3_is_an_error_that_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service_clients, "find_spec", lambda _name: None)
-    with pytest.raises(SetupError, match="boto3 is not installed") as raised:
-        find_access()
-    assert "lakeward[s3]" in str(raised.value.todo)
 
 
 def test_no_configuration_shows_a_secret(s3: Buckets) -> None:

@@ -73,9 +73,7 @@ def test_a_process_that_lost_the_lock_gets_an_error_and_does_not_free_it(url: st
     assert other._write("two")
 
 
-def test_a_write_whose_response_was_lost_counts_as_successful(
-    s3: Buckets, url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_response_is_a_success(s3: Buckets, url: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """S3 wrote the object, the response was lost, and the repeated request finds the object changed."""
     one = lock(url, clock, "one")
     put = one._put

@@ -34,7 +34,6 @@ def files_of(places: Places, version: int) -> list[Path]:
 
 
 def test_a_deletion_vector_lies_where_the_protocol_says(tmp_path: Path) -> None:
-    """Its own example, and one that stands in the log itself."""
     log = tmp_path / "_delta_log"
     log.mkdir()
     vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 4}

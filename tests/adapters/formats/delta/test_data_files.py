@@ -53,7 +53,6 @@ def log_of(table: Path, version: int, kind: str = "json") -> Path:
 
 @pytest.mark.parametrize("forgets", [False, True])
 def test_the_files_of_a_version_are_those_that_delta_rs_finds(table: Path, *, forgets: bool) -> None:
-    """Also where commits are only in a checkpoint."""
     for version in range(5 if forgets else 0):
         log_of(table, version).unlink()
     versions = range(4 if forgets else 0, LAST + 1)
@@ -103,8 +102,7 @@ def _keep_files_in_sidecars(table: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change",
-    [_lose_a_commit, _lose_the_last_commit, _name_a_file_by_url, _encode_a_path, _keep_files_in_sidecars],
+    "change", [_lose_a_commit, _lose_the_last_commit, _name_a_file_by_url, _encode_a_path, _keep_files_in_sidecars]
 )
 def test_a_log_of_another_form_is_left_to_delta(table: Path, change: Callable[[Path], None]) -> None:
     assert found_in(table) is not None

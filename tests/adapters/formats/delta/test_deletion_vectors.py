@@ -39,7 +39,6 @@ def _places(*places: tuple[str, int]) -> pa.Table:
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(marked=st.lists(_POSITIONS, min_size=1, max_size=4))
 def test_a_vector_is_read_back_as_it_was_written(tmp_path: Path, marked: list[set[int]]) -> None:
-    """Also where it lies in a file with others."""
     said = _written(tmp_path, *marked)
     assert [set(read_vector(DiskFolder(tmp_path), vector)) for vector in said] == marked
     assert [vector["cardinality"] for vector in said] == [len(positions) for positions in marked]

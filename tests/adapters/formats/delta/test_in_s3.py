@@ -53,10 +53,7 @@ def test_a_lake_in_a_bucket_is_told_to_spark(s3: Buckets, tmp_path: Path) -> Non
     assert "secret word" not in str(runtime.settings)
 
 
-def test_of_two_that_would_commit_one_waits(
-    places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """In a bucket, table by table; on a disk the log itself keeps them apart, and nobody waits."""
+def test_one_of_two_commits_waits(places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bucket, "PATIENCE", 0)
     with places.apart(ITEM), places.apart(TableName("shop", "orders")):
         with pytest.raises(TableError, match=r"\.item\.lock") as selection, places.apart(ITEM):

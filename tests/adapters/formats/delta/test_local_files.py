@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -58,9 +59,7 @@ def _sorted(rows: pa.Table) -> list[Any]:
 
 
 @pytest.mark.parametrize("statements", [_DELETED, _RENAMED])
-def test_rows_of_keys_are_those_that_spark_finds(
-    active: SparkSession, tmp_path: Path, statements: tuple[str, ...]
-) -> None:
+def test_rows_of_keys_are_those_of_spark(active: SparkSession, tmp_path: Path, statements: tuple[str, ...]) -> None:
     files = _made(active, tmp_path / "a table", *statements)
     every = active.read.format("delta").load(str(files.table))
     found = _found(files, [0, 1, 4, 8, 11, 99], every.columns)
@@ -71,27 +70,24 @@ def test_rows_of_keys_are_those_that_spark_finds(
     assert found.num_rows >= 4
 
 
-@pytest.mark.parametrize(
-    ("statements", "names"),
-    [
-        pytest.param([f"CREATE TABLE {{t}} {_COLUMNS} PARTITIONED BY (name)", _ROWS], ["id"], id="partitions"),
-        pytest.param(
-            [f"CREATE TABLE {{t}} {_COLUMNS} TBLPROPERTIES ('delta.columnMapping.mode' = 'id')", _ROWS],
-            ["id"],
-            id="columns by their ids",
-        ),
-        pytest.param(
-            [
-                "SET spark.sql.parquet.outputTimestampType = INT96",
-                "CREATE TABLE {t} USING delta AS SELECT 1L AS id, timestamp_micros(1) AS at",
-                "SET spark.sql.parquet.outputTimestampType = TIMESTAMP_MICROS",
-            ],
-            ["id", "at"],
-            id="times of another form",
-        ),
-    ],
-)
-def test_what_only_spark_reads_is_left_to_it(
-    active: SparkSession, tmp_path: Path, statements: list[str], names: list[str]
-) -> None:
+_INT96: Final = "SET spark.sql.parquet.outputTimestampType = INT96"
+_OF_SPARK: Final[Mapping[str, tuple[Any, ...]]] = {
+    "partitions": (["id"], f"CREATE TABLE {{t}} {_COLUMNS} PARTITIONED BY (name)", _ROWS),
+    "columns by their ids": (
+        ["id"],
+        f"CREATE TABLE {{t}} {_COLUMNS} TBLPROPERTIES ('delta.columnMapping.mode' = 'id')",
+        _ROWS,
+    ),
+    "times of another form": (
+        ["id", "at"],
+        _INT96,
+        "CREATE TABLE {t} USING delta AS SELECT 1L AS id, timestamp_micros(1) AS at",
+        _INT96.replace("INT96", "TIMESTAMP_MICROS"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", _OF_SPARK)
+def test_spark_reads_others(active: SparkSession, tmp_path: Path, case: str) -> None:
+    names, *statements = _OF_SPARK[case]
     assert _found(_made(active, tmp_path / "table", *statements), [1], names) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -22,42 +23,25 @@ from lakeward.adapters.spark.session.compatibility import from_arrow, to_arrow
 pytestmark = pytest.mark.spark
 
 UTC: Final = dt.UTC
-_SCHEMA: Final = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("a number", pa.int32()),
-        ("price", pa.decimal128(12, 2)),
-        ("total", pa.decimal128(30, 5)),
-        ("share", pa.float64()),
-        ("part", pa.float32()),
-        ("is_paid", pa.bool_()),
-        ("day", pa.date32()),
-        ("at", pa.timestamp("us", tz="UTC")),
-        ("local", pa.timestamp("us")),
-        ("name", pa.string()),
-        ("note", pa.string()),
-        ("raw", pa.binary()),
-    ]
-)
-_TYPES: Final = (
-    "id bigint, `a number` int, price decimal(12,2), total decimal(30,5), share double, part float, "
-    "is_paid boolean, day date, at timestamp, local timestamp_ntz, name string, note string, raw binary"
-)
-_FULL: Final = {
-    "id": 2**62,
-    "a number": -7,
-    "price": Decimal("-0.05"),
-    "total": Decimal("1234567890123456789012345.00001"),
-    "share": 0.1,
-    "part": 0.5,
-    "is_paid": True,
-    "day": dt.date(9999, 12, 31),
-    "at": dt.datetime(2026, 1, 1, 10, 0, 0, 123456, UTC),
-    "local": dt.datetime(1970, 1, 1),
-    "name": 'ö"\\ 𝄞',
-    "note": "x" * 40,
-    "raw": b"\x00\xff",
+_AT: Final = dt.datetime(2026, 1, 1, 10, 0, 0, 123456, UTC)
+_COLUMNS: Final[Mapping[str, tuple[pa.DataType, str, Any]]] = {
+    "id": (pa.int64(), "bigint", 2**62),
+    "a number": (pa.int32(), "int", -7),
+    "price": (pa.decimal128(12, 2), "decimal(12,2)", Decimal("-0.05")),
+    "total": (pa.decimal128(30, 5), "decimal(30,5)", Decimal("1234567890123456789012345.00001")),
+    "share": (pa.float64(), "double", 0.1),
+    "part": (pa.float32(), "float", 0.5),
+    "is_paid": (pa.bool_(), "boolean", True),
+    "day": (pa.date32(), "date", dt.date(9999, 12, 31)),
+    "at": (pa.timestamp("us", tz="UTC"), "timestamp", _AT),
+    "local": (pa.timestamp("us"), "timestamp_ntz", dt.datetime(1970, 1, 1)),
+    "name": (pa.string(), "string", 'ö"\\ 𝄞'),
+    "note": (pa.string(), "string", "x" * 40),
+    "raw": (pa.binary(), "binary", b"\x00\xff"),
 }
+_SCHEMA: Final = pa.schema([(name, type_) for name, (type_, _, _) in _COLUMNS.items()])
+_TYPES: Final = ", ".join(f"`{name}` {type_}" for name, (_, type_, _) in _COLUMNS.items())
+_FULL: Final = {name: value for name, (_, _, value) in _COLUMNS.items()}
 _LESS: Final = {"id": -1, "day": dt.date(1900, 1, 1), "name": "", "note": "y"}
 _ROWS: Final = pa.Table.from_pylist([_FULL, _LESS, {"id": 3}], _SCHEMA)
 
@@ -137,9 +121,7 @@ def test_what_was_written_is_taken_back(active: SparkSession, tmp_path: Path) ->
         ("id bigint, name string", "TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '1')"),
     ],
 )
-def test_what_only_delta_writes_is_left_to_it(
-    active: SparkSession, tmp_path: Path, columns: str, properties: str
-) -> None:
+def test_other_files_are_left_to_delta(active: SparkSession, tmp_path: Path, columns: str, properties: str) -> None:
     rows = pa.table({"id": [1], "name": ["ab"]})
     change = _change(active, tmp_path / "table", columns, properties)
     assert not change.add_here(rows)

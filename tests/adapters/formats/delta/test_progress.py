@@ -67,9 +67,7 @@ def test_a_restore_is_refused_and_another_one_mends_it(
     assert read_table_state(found, ITEM).progress.batch == 2
 
 
-def test_a_commit_that_comes_while_the_log_is_read_is_no_restore(
-    places: Places, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_while_the_log_is_read_is_no_restore(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
     """The log is read after the table: by then it may be a batch ahead."""
     loaded = places.load(ITEM)
     commit(places, 3)
@@ -94,7 +92,6 @@ def test_a_table_that_would_forget_its_batch_is_refused() -> None:
 
 
 def forget(places: Places) -> Path:
-    """Let the log forget its commits: what is left of it is a checkpoint."""
     log = Path(places.of(ITEM)) / "_delta_log"
     DeltaTable(places.of(ITEM)).create_checkpoint()
     for file in log.glob("*.json"):
@@ -104,7 +101,6 @@ def forget(places: Places) -> Path:
 
 
 def test_a_commit_that_says_nothing_of_itself_shifts_no_other(places: Places) -> None:
-    """Writers need not say who they are, and what they did."""
     log = Path(places.of(ITEM)) / "_delta_log"
     (log / f"{3:020}.json").write_text('{"txn":{"appId":"another","version":1}}\n')
     for number in range(4, 30):
@@ -114,7 +110,6 @@ def test_a_commit_that_says_nothing_of_itself_shifts_no_other(places: Places) ->
 
 
 def test_a_log_that_forgot_our_commit_and_kept_no_domain_says_so(places: Places) -> None:
-    """As of a table whose writer knows no domains: an error that names the log, and no stack trace."""
     forget(places)
     with pytest.raises(TableError, match="its log does not say how far that is"):
         read_table_state(places, ITEM)
@@ -160,12 +155,10 @@ def test_of_a_restore_that_was_itself_undone_only_the_last_counts(forgotten: Pla
 
 
 def shown(places: Places) -> list[str | None]:
-    """Return the versions that have the rows of each batch."""
     return [lineage_of(places).commit_showing(batch) for batch in (1, 2, 3)]
 
 
 def compact(places: Places) -> None:
-    """Compact the table, and remove the files that it had before."""
     DeltaTable(places.of(ITEM)).optimize.compact(max_concurrent_tasks=1)
     DeltaTable(places.of(ITEM)).vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
 

@@ -28,7 +28,6 @@ def shop(project: Project) -> Project:
 @pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_columns_that_were_renamed_widened_and_added_since_are_those_of_then(shop: Project, layout: str) -> None:
-    """The files of then lie under a table whose columns are mapped by now; and forward again."""
     shop.configure(item('id = "int", name = "string"', layout), source="max_files = 1")
     put(shop, 10, "Op,id,name", "I,1,a", "I,2,b")
     put(shop, 11, "Op,id,name", "U,1,c", "D,2,b")
@@ -85,7 +84,6 @@ def test_vacuum_ends_the_way_back(shop: Project, spark: SparkSession) -> None:
 
 @pytest.mark.long
 def test_a_compaction_of_another_writer_is_gone_back_to_and_behind(shop: Project, spark: SparkSession) -> None:
-    """Rows that vectors delete by now stand again, and the other way round."""
     put(shop, 10, "I,1,a,1.00", "I,2,b,2.00", "I,3,c,3.00")
     put(shop, 11, "U,2,y,2.50", "D,3,c,3.00")
     shop.run()

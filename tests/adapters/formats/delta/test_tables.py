@@ -78,7 +78,6 @@ def test_columns_are_added_widened_and_renamed_in_the_commit_of_the_rows(shop: P
 
 @pytest.mark.long
 def test_a_table_with_a_change_data_feed_keeps_the_names_of_its_columns(shop: Project, spark: SparkSession) -> None:
-    """It is refused before anything is committed; without the feed it is done, and then there may be one again."""
     columns, feed = 'id = "int", name = "string"', '"delta.enableChangeDataFeed"'
     shop.configure(item(columns, f'properties = {{ {feed} = "true" }}'))
     put(shop, 10, "Op,id,name", "I,1,a", "I,2,b")
@@ -115,7 +114,6 @@ def test_a_table_with_a_change_data_feed_gets_columns_of_any_name(shop: Project)
 @pytest.mark.long
 @pytest.mark.parametrize("layout", LAYOUTS[:2])
 def test_held_keys_follow_a_new_name(shop: Project, layout: str) -> None:
-    """What stands beside is written anew, and a name that the settings forget later is still found."""
     shop.configure(ITEM.replace("columns", f"{layout}\ncolumns"), source="max_files = 1")
     put(shop, 10, "Op,id,name,price", "I,1,a,1.00", "U,1,b,many", "U,1,c,3.00")
     shop.run(code=3)
@@ -153,7 +151,6 @@ def test_other_commits_hide_no_progress(shop: Project, spark: SparkSession) -> N
 
 
 def test_a_table_is_kept_in_shape(shop: Project) -> None:
-    """Files with deleted rows are written anew, and small ones put together."""
     policy = 'maintain = { deleted_rows = 0.3, small_files = 0, snapshots = "1s", orphans = "1d" }'
     shop.configure(ITEM + policy, source="max_files = 1")
     first(shop)
@@ -186,9 +183,7 @@ def test_progress_outlives_the_commits_that_the_log_forgets(shop: Project) -> No
     assert shop.call("status", "--json").document["tables"][0]["batch"] == 1
 
 
-def test_a_race_is_tried_again_on_the_new_state(
-    shop: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lost_race_is_tried_again(shop: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     first(shop)
     races = []
 
@@ -215,9 +210,7 @@ def _adds(project: Project) -> list[str]:
     return [action["add"]["path"] for action in actions if "add" in action]
 
 
-def test_a_table_that_was_restored_is_refused_until_it_is_restored_forward(
-    shop: Project, spark: SparkSession
-) -> None:
+def test_a_restored_table_is_refused_until_it_is_restored_forward(shop: Project, spark: SparkSession) -> None:
     first(shop)
     second(shop)
     name = f"delta.`{path_of(shop)}`"
@@ -230,9 +223,7 @@ def test_a_table_that_was_restored_is_refused_until_it_is_restored_forward(
     assert shop.rows() == [*BOTH, (4, "d", D("4.00"))]
 
 
-def test_a_partition_by_a_column_that_files_do_not_bring_is_refused_before_anything_is_written(
-    shop: Project,
-) -> None:
+def test_a_partition_by_an_unknown_column_is_refused_before_a_write(shop: Project) -> None:
     shop.configure('[tables."shop.item"]\nkey = ["id"]\npartition_by = ["nam"]\n', source='format = "parquet"')
     rows = pa.table({"Op": ["I"], "id": [1], "name": ["a"]})
     pq.write_table(rows, shop.put("20261121-100000000.parquet", ""))
@@ -265,9 +256,7 @@ def test_a_text_that_a_partition_would_make_null_is_held_until_it_is_another(sho
     assert shop.rows() == [(1, "c", D("1.50")), (2, "b", D("2.50"))]
 
 
-def test_what_was_written_for_a_commit_that_fails_is_taken_back(
-    shop: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_a_failed_commit_are_removed(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     first(shop)
     before = {*path_of(shop).rglob("*.parquet"), *path_of(shop).rglob("*.bin")}
 
@@ -283,7 +272,6 @@ def test_what_was_written_for_a_commit_that_fails_is_taken_back(
 
 @pytest.mark.parametrize("mode", ["merge-on-read", pytest.param("copy-on-write", marks=LONG)])
 def test_rows_of_partitions_of_any_name_are_found_again(shop: Project, mode: str) -> None:
-    """Rows move between them, and are deleted; what no path can hold as it is stays apart."""
     more = f'partition_by = ["name"]\nwrite_mode = "{mode}"'
     shop.configure(ITEM.replace("columns", f"{more}\ncolumns"), source="max_files = 1")
     names = ["a b", "a/b", "é+%2F", "x=y", '"', "#?&", "a b "]
@@ -341,7 +329,6 @@ def test_files_of_nobody_go_with_age_and_what_the_table_keeps_stays(shop: Projec
 
 
 def test_a_commit_is_made_apart_from_others_that_commit(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A batch, a rollback, a layout, and maintenance: the log of a bucket would let two do so at once."""
     seen: list[tuple[int, int]] = []
 
     @contextmanager
@@ -367,7 +354,6 @@ def test_a_commit_is_made_apart_from_others_that_commit(shop: Project, monkeypat
 
 @pytest.mark.long
 def test_versions_stay_no_longer_than_the_table_knows_their_files(shop: Project) -> None:
-    """Refused until the property is as long; a dry run takes the settings at their word."""
     policy = 'maintain = { deleted_rows = 0, small_files = 0, snapshots = "10d", orphans = "3d" }\n'
     shop.configure(item('id = "int", name = "string"', policy))
     put(shop, 10, "Op,id,name", "I,1,a", "I,2,b")

@@ -36,9 +36,7 @@ CASES: list[tuple[pa.DataType, pa.DataType, list[Any], list[Any]]] = [
 
 
 @pytest.mark.parametrize(("then", "now", "values", "expected"), CASES)
-def test_values_keep_what_they_are(
-    then: pa.DataType, now: pa.DataType, values: list[Any], expected: list[Any]
-) -> None:
+def test_values_are_converted(then: pa.DataType, now: pa.DataType, values: list[Any], expected: list[Any]) -> None:
     found = convert_array(pa.array(values, then), now, {})
     assert found.type == now
     assert found.to_pylist() == expected

@@ -55,7 +55,6 @@ AFTER = columns(
 
 
 def test_a_schema_changes_as_the_plan_says() -> None:
-    """Columns and fields are added and widened wherever they are; what stays keeps what Delta wrote of it."""
     was = json.loads(to_delta({c.name: c.type for c in BEFORE}).to_json())
     was["fields"][0]["metadata"] = {"delta.columnMapping.id": 1}
     now = with_changes(json.dumps(was), compare(BEFORE, AFTER))

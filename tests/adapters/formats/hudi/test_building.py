@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from buckets import Buckets
+from sparkless import no_spark
 
 from lakeward.adapters.formats import hudi
 from lakeward.adapters.formats.hudi import lake
@@ -20,18 +21,12 @@ from lakeward.plugins import Runtime
 ITEM = Dimension(name=TableName("shop", "item"), schema=Schema((Column("id", Type("int")),)), key=("id",))
 
 
-def no_spark() -> object:
-    raise AssertionError("Spark was asked for")
-
-
 @pytest.fixture
 def runtime(tmp_path: Path) -> Runtime:
-    return Runtime(no_spark, tmp_path)  # type: ignore[arg-type]
+    return Runtime(no_spark, tmp_path)
 
 
-def test_on_another_line_it_says_which_extra_has_hudi_and_where_a_table_stands(
-    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_line_names_the_extra_of_hudi(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake, "line", lambda: "4.1")
     made = hudi.build({"warehouse": "lake", "tables": {}}, runtime)
     assert made.table_state(ITEM) == TableState(Progress(), None)
@@ -42,9 +37,7 @@ def test_on_another_line_it_says_which_extra_has_hudi_and_where_a_table_stands(
         assert "lakeward[spark-3.5,hudi]" in str(refused.value.todo)
 
 
-def test_a_session_that_a_platform_started_is_taken_on_any_line(
-    runtime: Runtime, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_session_of_a_platform_is_accepted(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake, "line", lambda: "4.1")
     monkeypatch.setattr(spark_session, "running", object)
     assert hudi.build({"warehouse": "lake", "tables": {}}, runtime).open(ITEM).name == "shop.item"

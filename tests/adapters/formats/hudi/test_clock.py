@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from project import Project
+from sparkless import no_spark
 
 from lakeward.adapters.formats.delta_rs.locations import Places
 from lakeward.adapters.formats.hudi.metadata.clock import (
@@ -72,9 +73,7 @@ def timeline(tmp_path: Path) -> Callable[..., Timeline]:
         (("20261122000003.commit.requested",), "20261122000003999"),
     ],
 )
-def test_the_latest_time_is_that_of_anything_that_was_requested_or_completed(
-    timeline: Callable[..., Timeline], names: tuple[str, ...], latest: str
-) -> None:
+def test_the_latest_time_is_found(timeline: Callable[..., Timeline], names: tuple[str, ...], latest: str) -> None:
     assert timeline(*names).latest() == latest
 
 
@@ -110,13 +109,9 @@ def test_a_clock_that_goes_back_meanwhile_is_found(timeline: Callable[..., Timel
 
 
 def test_whatever_writes_is_alone_only_behind_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Batches, rollbacks, maintenance and adoption write so."""
     dimension = Dimension(name=TableName("shop", "item"), schema=Schema((Column("id", Type("int")),)), key=("id",))
 
-    def no_spark() -> None:
-        raise AssertionError
-
-    table = HudiTable(Places("lake", "{schema}", tmp_path), dimension, TableOptions(), no_spark)  # type: ignore[arg-type]
+    table = HudiTable(Places("lake", "{schema}", tmp_path), dimension, TableOptions(), no_spark)
     monkeypatch.setattr(HudiTable, "_java_alone", lambda _self: nullcontext())
     monkeypatch.setattr(table, "clock", Watch().clock)
     folder = Path(table.path) / ".hoodie" / "timeline"

@@ -27,12 +27,7 @@ DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",)
 
 
 def external(key: str, generator: str, index: str = "SIMPLE", encoded: str = "true") -> Layout:
-    options = {
-        RECORD_KEY: key,
-        GENERATOR: f"org.apache.hudi.keygen.{generator}",
-        INDEX: index,
-        ENCODED: encoded,
-    }
+    options = {RECORD_KEY: key, GENERATOR: f"org.apache.hudi.keygen.{generator}", INDEX: index, ENCODED: encoded}
     return Layout(["day"], "copy-on-write", 4, options)
 
 

@@ -25,11 +25,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.hudi]
 D = Decimal
 POLICY = 'maintain = {{ deleted_rows = {}, small_files = {}, snapshots = "{}" }}\n'
 LAYOUTS = ["", 'write_mode = "copy-on-write"\n', 'partition_by = ["name"]\nbuckets = 2\n']
-BATCHES = [
-    ["I,1,a,1.00", "I,2,b,2.00", "I,3,c,3.00"],
-    ["U,2,x,2.00", "D,3,c,3.00"],
-    ["U,2,y,9.00", "I,4,d,4.00"],
-]
+BATCHES = [["I,1,a,1.00", "I,2,b,2.00", "I,3,c,3.00"], ["U,2,x,2.00", "D,3,c,3.00"], ["U,2,y,9.00", "I,4,d,4.00"]]
 ROWS = [(1, "a", D("1.00")), (2, "y", D("9.00")), (4, "d", D("4.00"))]
 
 

@@ -110,9 +110,7 @@ def test_a_key_whose_text_changes_with_its_type_finds_its_row(shop: Project) -> 
     assert shop.rows(columns=("n",)) == [(3,)]
 
 
-def test_a_first_commit_that_was_not_completed_is_taken_back(
-    shop: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_first_commit_that_was_incomplete_is_undone(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     put(shop, 10, "I,1,a,1.00")
     with monkeypatch.context() as broken:
         unknown = {"hoodie.parquet.compression.codec": "none of them"}
@@ -192,9 +190,7 @@ def test_a_compaction_that_is_completed_behind_a_later_batch_hides_none_of_it(sh
     assert shop.rows() == [(1, "d", D("2.00")), (2, "b", D("2.00"))]
 
 
-def test_where_what_follows_a_commit_fails_the_commit_is_not_made_again(
-    shop: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_with_a_failed_compaction_is_made_once(shop: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     put(shop, 10, "I,1,a,1.00")
     with monkeypatch.context() as broken:
         unknown = {"hoodie.compact.inline.trigger.strategy": "NONE"}
@@ -204,9 +200,7 @@ def test_where_what_follows_a_commit_fails_the_commit_is_not_made_again(
     assert [row[0] for row in shop.rows()] == [1]
 
 
-def test_a_commit_in_between_sends_the_batch_back(
-    shop: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_of_others_is_met(shop: Project, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     put(shop, 10, "I,1,a,1.00", "I,2,b,2.00")
     shop.run()
     commit, others = hudi.HudiTable.commit, [1]

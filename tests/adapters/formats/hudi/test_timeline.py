@@ -163,9 +163,7 @@ def line(places: Places, readable_from: int = 0) -> HudiLineage:
     ("readable_from", "shown"),
     [(0, [1, 2, None]), (2, [None, 2, None]), (3, [None, 4, None]), (4, [None, 4, None]), (9, [None, 4, None])],
 )
-def test_rows_of_a_commit_whose_files_are_gone_are_those_that_others_made_of_them(
-    places: Places, readable_from: int, shown: list[int | None]
-) -> None:
+def test_missing_files_are_those_of_others(places: Places, readable_from: int, shown: list[int | None]) -> None:
     for number, batch in ((1, 1), (2, 2), (3, None), (4, None)):
         complete(places, number, batch)
     found = line(places, readable_from)

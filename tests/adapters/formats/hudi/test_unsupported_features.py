@@ -92,9 +92,7 @@ def test_a_record_key_of_which_the_text_is_not_told_for_sure_is_named(tmp_path: 
         (("29991121110000000_29991121110000000.commit",), "(wait until then)"),
     ],
 )
-def test_what_was_not_completed_or_lies_ahead_is_named_with_its_instant(
-    tmp_path: Path, files: tuple[str, ...], words: str
-) -> None:
+def test_incomplete_and_future_instants_are_named(tmp_path: Path, files: tuple[str, ...], words: str) -> None:
     (reason,) = refused(features(tmp_path, *files))
     assert words in reason
 
@@ -109,7 +107,6 @@ def test_columns_that_were_renamed_on_read_are_named(tmp_path: Path) -> None:
 
 
 def test_a_class_that_merges_rows_is_no_reason_and_is_known(tmp_path: Path) -> None:
-    """Rows that are there are those that it made; those that come are lakeward's."""
     found = features(
         tmp_path,
         hoodie__record__merge__mode="EVENT_TIME_ORDERING",
@@ -140,9 +137,7 @@ def test_how_rows_lie_is_what_each_write_is_told(tmp_path: Path) -> None:
     assert told[f"{write}partitionpath.urlencode"] == "false"
 
 
-def test_properties_are_read_as_java_writes_them_and_from_the_backup_where_they_are_written_anew(
-    tmp_path: Path,
-) -> None:
+def test_properties_are_read_as_java_writes_them_or_from_their_backup(tmp_path: Path) -> None:
     folder = tmp_path / ".hoodie"
     folder.mkdir()
     assert properties_of(DiskFolder(tmp_path)) == {}

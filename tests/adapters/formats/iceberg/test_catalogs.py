@@ -49,9 +49,7 @@ def refused(folder: Path, kind: str, properties: dict[str, str]) -> LakewardErro
         ("hive", {}, "URI missing"),
     ],
 )
-def test_a_catalog_that_cannot_be_reached_is_said(
-    tmp_path: Path, kind: str, properties: dict[str, str], found: str
-) -> None:
+def test_an_unreachable_catalog_is_named(tmp_path: Path, kind: str, properties: dict[str, str], found: str) -> None:
     error = refused(tmp_path, kind, properties)
     assert isinstance(error, TableError)
     assert "shop.item: the catalog cannot be read" in error.what

@@ -16,9 +16,7 @@ pytestmark = pytest.mark.spark
 D = Decimal
 
 
-def test_a_table_that_was_created_without_a_snapshot_is_continued(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_without_a_snapshot_is_continued(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """It has no snapshot: so a crash leaves it, and a first commit that lost a race."""
 
     def ends(*_: object) -> None:

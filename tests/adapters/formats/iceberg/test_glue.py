@@ -48,7 +48,6 @@ class Host:
             yield process
 
     def run(self) -> Any:
-        """Run once; return the exit code, and what became of the table."""
         with self.running() as process:
             return ended(process)
 

@@ -13,7 +13,6 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(params=[pytest.param("UTC", marks=pytest.mark.long), "America/New_York"])
 def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Put this machine into a time zone."""
     monkeypatch.setenv("TZ", request.param)
     time.tzset()
     yield request.param
@@ -36,7 +35,6 @@ KEYS = {
 
 
 def test_a_key_of_any_type_is_found_again(project: Project, zone: str) -> None:
-    """One update and one delete of two rows leave one row, in each of the tables."""
     tables = [
         f'[tables."shop.t{n}"]\nkey = ["k"]\ncolumns = {{ k = "{type_}", v = "string" }}\n'
         for n, type_ in enumerate(KEYS)

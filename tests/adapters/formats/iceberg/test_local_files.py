@@ -20,7 +20,6 @@ def test_columns_are_known_by_their_ids_whatever_they_were_called() -> None:
 
 
 def test_a_column_that_is_dropped_and_made_anew_is_another_one() -> None:
-    """Its old values are not read again."""
     assert _names({"id": 1, "city": 3}, False, pa.schema([_field("id", 1), _field("city", 2)])) == {"id": "id"}
 
 
@@ -32,6 +31,5 @@ def test_a_column_that_is_dropped_and_made_anew_is_another_one() -> None:
     ],
 )
 def test_a_file_that_does_not_say_all_is_left_to_spark(is_partitioned: bool, schema: pa.Schema) -> None:
-    """Files that were taken over from another table are so."""
     with pytest.raises(pa.ArrowInvalid):
         _names(_IDS, is_partitioned, schema)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
-from types import SimpleNamespace
-from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from pyspark.errors import PySparkException
+from java_errors import java_error
 from sqlalchemy.exc import OperationalError
 
 from lakeward.adapters.formats.iceberg.java import committing, lost_race
@@ -21,22 +19,11 @@ ICEBERG = "org.apache.iceberg.exceptions"
 BUSY = "[SQLITE_BUSY] The database file is locked (database is locked)"
 
 
-def thrown(*classes: str, message: str = "failed") -> PySparkException:
-    """An error of Spark for a Java exception, the outermost class first; all of them say the same."""
-    java: Any = None
-    for name in reversed(classes):
-        found = SimpleNamespace(getName=lambda name=name: name)
-        java = SimpleNamespace(
-            getClass=lambda found=found: found, getCause=lambda cause=java: cause, getMessage=lambda: message
-        )
-    error = PySparkException("failed")
-    error._origin = java  # type: ignore[attr-defined]
-    return error
-
-
-BUSY_IN_JAVA = thrown("org.apache.iceberg.jdbc.UncheckedSQLException", "org.sqlite.SQLiteException", message=BUSY)
+BUSY_IN_JAVA = java_error(
+    "org.apache.iceberg.jdbc.UncheckedSQLException", "org.sqlite.SQLiteException", message=BUSY
+)
 BUSY_IN_PYTHON = OperationalError("UPDATE …", {}, sqlite3.OperationalError("database is locked"))
-BUSY_ELSEWHERE = thrown(
+BUSY_ELSEWHERE = java_error(
     f"{ICEBERG}.CommitStateUnknownException", f"{ICEBERG}.ServiceFailureException", message=f"Server error: {BUSY}"
 )
 
@@ -44,13 +31,13 @@ BUSY_ELSEWHERE = thrown(
 @pytest.mark.parametrize(
     ("error", "is_lost"),
     [
-        (thrown(f"{ICEBERG}.CommitFailedException"), True),
-        (thrown(f"{ICEBERG}.ValidationException"), True),
-        (thrown(f"{ICEBERG}.CommitFailedException", "software.amazon.ConcurrentModificationException"), True),
-        (thrown("java.lang.RuntimeException", f"{ICEBERG}.CommitFailedException"), True),
-        (thrown(f"{ICEBERG}.CommitStateUnknownException", "java.net.SocketTimeoutException"), False),
-        (thrown("software.amazon.awssdk.services.glue.model.ValidationException"), False),
-        (thrown("java.io.IOException"), False),
+        (java_error(f"{ICEBERG}.CommitFailedException"), True),
+        (java_error(f"{ICEBERG}.ValidationException"), True),
+        (java_error(f"{ICEBERG}.CommitFailedException", "software.amazon.ConcurrentModificationException"), True),
+        (java_error("java.lang.RuntimeException", f"{ICEBERG}.CommitFailedException"), True),
+        (java_error(f"{ICEBERG}.CommitStateUnknownException", "java.net.SocketTimeoutException"), False),
+        (java_error("software.amazon.awssdk.services.glue.model.ValidationException"), False),
+        (java_error("java.io.IOException"), False),
         (TimeoutError(), False),
         (BUSY_IN_JAVA, True),
         (BUSY_IN_PYTHON, True),
@@ -65,7 +52,7 @@ def test_a_race_is_lost_where_iceberg_or_the_file_of_the_catalog_says_so(error: 
 @pytest.mark.parametrize(
     ("error", "expected", "taken_back"), [(BUSY_IN_JAVA, CommitConflict, 1), (BUSY_ELSEWHERE, TableError, 0)]
 )
-def test_a_commit_that_finds_sqlite_busy_is_taken_back_and_tried_again(
+def test_a_commit_to_a_busy_file_is_undone(
     error: Exception, expected: type[LakewardError], taken_back: int
 ) -> None:
     table = MagicMock()

@@ -42,7 +42,6 @@ def feed(project: Project) -> Iterator[None]:
 
 @contextmanager
 def opened(project: Project) -> Iterator[Table]:
-    """Open the table as another writer does."""
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
     try:
         yield catalog.load_table(("shop", "item"))
@@ -87,7 +86,6 @@ def test_another_writers_property_and_snapshot_change_nothing(project: Project) 
 
 
 def test_our_last_snapshot_is_kept_from_expiry(project: Project, spark: SparkSession) -> None:
-    """Even where foreign commits came after it, and everything old is expired."""
     batches = feed(project)
     next(batches)
     with opened(project) as table:
@@ -118,10 +116,7 @@ def test_a_table_that_was_rolled_back_goes_on_from_where_it_is(project: Project)
 
 @pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")  # the other writer's
 @pytest.mark.parametrize("has_rows", [True, pytest.param(False, marks=pytest.mark.long)])
-def test_a_concurrent_commit_is_retried_on_the_new_state(
-    project: Project, monkeypatch: pytest.MonkeyPatch, has_rows: bool
-) -> None:
-    """Also one without a row, which may be a batch of another process of lakeward: rows that it gave up, say."""
+def test_a_lost_race_is_retried(project: Project, monkeypatch: pytest.MonkeyPatch, has_rows: bool) -> None:
     batches = feed(project)
     next(batches)
     races = []
@@ -144,9 +139,7 @@ def test_a_concurrent_commit_is_retried_on_the_new_state(
     assert project.rows() == AFTER_BOTH
 
 
-def test_a_race_that_is_never_won_ends_with_a_clear_error(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_race_that_is_never_won_is_a_clear_error(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     batches = feed(project)
     next(batches)
     tried = []

@@ -17,15 +17,6 @@ from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
 from lakeward.adapters.formats.iceberg.side_tables.side_table import IcebergSideTable
 from lakeward.adapters.formats.shared.side_tables import quarantine
-from lakeward.adapters.formats.shared.side_tables.quarantine import (
-    FINAL,
-    GIVEN_UP,
-    HELD,
-    HELD_OTHER_KEY,
-    REPAIRED,
-    REPLAYED,
-    QuarantineTable,
-)
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Position
@@ -45,12 +36,12 @@ def at(number: int) -> Position:
     return Position(1, number, number, 1)
 
 
-def kept_in(folder: Path) -> QuarantineTable:
+def kept_in(folder: Path) -> quarantine.QuarantineTable:
     def no_spark() -> SparkSession:
         pytest.fail("Spark is not needed")
 
     catalog = IcebergCatalog(IcebergOptions(warehouse="lake"), folder)
-    return QuarantineTable(ORDERS, partial(IcebergSideTable, catalog, ORDERS.name, no_spark), no_spark)
+    return quarantine.QuarantineTable(ORDERS, partial(IcebergSideTable, catalog, ORDERS.name, no_spark), no_spark)
 
 
 @pytest.fixture
@@ -71,16 +62,16 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Sequence[str], int]]:
 def test_only_what_holds_is_read_and_no_text_of_it(tmp_path: Path, read: list[tuple[Sequence[str], int]]) -> None:
     ToldLake(tmp_path).quarantine(
         [
-            row(HELD, 1, key='["1"]'),
-            row(HELD, 2, key='["2"]'),
-            row(GIVEN_UP, 2, 2),
-            row(HELD, 3, key='["3"]'),
-            row(REPLAYED, 3, 2),
-            row(HELD, 4, key='["5"]'),
-            row(HELD_OTHER_KEY, 4, key='["4"]'),
-            row(REPAIRED, 1, 2),
-            *[row(FINAL, number, key='["9"]', reason="too_late") for number in range(10, 60)],
-            row(HELD, 5, 9, key='["6"]'),
+            row(quarantine.HELD, 1, key='["1"]'),
+            row(quarantine.HELD, 2, key='["2"]'),
+            row(quarantine.GIVEN_UP, 2, 2),
+            row(quarantine.HELD, 3, key='["3"]'),
+            row(quarantine.REPLAYED, 3, 2),
+            row(quarantine.HELD, 4, key='["5"]'),
+            row(quarantine.HELD_OTHER_KEY, 4, key='["4"]'),
+            row(quarantine.REPAIRED, 1, 2),
+            *[row(quarantine.FINAL, number, key='["9"]', reason="too_late") for number in range(10, 60)],
+            row(quarantine.HELD, 5, 9, key='["6"]'),
         ]
     )
     kept = kept_in(tmp_path)
@@ -95,7 +86,7 @@ def test_only_what_holds_is_read_and_no_text_of_it(tmp_path: Path, read: list[tu
 
 
 def test_where_no_key_is_held_nothing_is_read(tmp_path: Path, read: list[tuple[Sequence[str], int]]) -> None:
-    ToldLake(tmp_path).quarantine([row(HELD, 1, key='["1"]'), row(GIVEN_UP, 1, 2)])
+    ToldLake(tmp_path).quarantine([row(quarantine.HELD, 1, key='["1"]'), row(quarantine.GIVEN_UP, 1, 2)])
     kept = kept_in(tmp_path)
     assert kept.holds(Progress(batch=2, held=0)) == ()
     assert read == []

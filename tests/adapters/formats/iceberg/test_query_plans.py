@@ -87,9 +87,7 @@ def up_to_the_keys(project: Project, monkeypatch: pytest.MonkeyPatch, way: Way) 
 
 
 @any_way
-def test_the_table_is_not_moved_and_only_read_where_the_keys_lie(
-    project: Project, monkeypatch: pytest.MonkeyPatch, way: Way
-) -> None:
+def test_only_files_with_the_keys_are_read(project: Project, monkeypatch: pytest.MonkeyPatch, way: Way) -> None:
     project.configure(way.settings, source="max_files = 1")
     scan, through, meeting = up_to_the_keys(project, monkeypatch, way)
     assert "id >= 2" in scan
@@ -101,7 +99,6 @@ def test_the_table_is_not_moved_and_only_read_where_the_keys_lie(
 
 @pytest.mark.parametrize("way", [WAYS["mirror"], pytest.param(WAYS["history"], marks=pytest.mark.long)], ids=WAYS)
 def test_a_table_that_is_moved_would_be_seen(project: Project, monkeypatch: pytest.MonkeyPatch, way: Way) -> None:
-    """The check above can fail."""
     monkeypatch.setattr(way.module, "SMALL", -1)
     spark = '[spark.settings]\n"spark.sql.autoBroadcastJoinThreshold" = "-1"\n'
     project.configure(way.settings + spark, source="max_files = 1")

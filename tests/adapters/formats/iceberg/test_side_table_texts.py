@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
+from sparkless import no_spark
 
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
@@ -17,10 +17,6 @@ from lakeward.core.schema import Type
 
 COLUMNS = {names.BATCH: Type("bigint"), "name": Type("string")}
 EDGES = ["\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff", "\x7f", "\xff"]
-
-
-def no_spark() -> Any:
-    raise AssertionError("Spark is not needed")
 
 
 @pytest.fixture
@@ -40,9 +36,7 @@ def found(beside: IcebergSideTable) -> list[str]:
 
 @pytest.mark.parametrize("edge", EDGES, ids=[f"U+{ord(edge):04X}" for edge in EDGES])
 @pytest.mark.parametrize("before", [0, 15])
-def test_a_text_may_have_any_character_where_it_would_be_cut_off(
-    beside: IcebergSideTable, edge: str, before: int
-) -> None:
+def test_a_text_may_be_cut_off_at_any_character(beside: IcebergSideTable, edge: str, before: int) -> None:
     texts = ["a" * before + edge * (16 - before) + rest for rest in ("", "x")]
     add(beside, 1, *texts)
     assert found(beside) == sorted(texts)
@@ -56,9 +50,7 @@ def test_a_file_says_still_of_which_batches_its_rows_are(beside: IcebergSideTabl
     assert len(list(table.scan(row_filter=f"{names.BATCH} > 1").plan_files())) == 1
 
 
-def test_so_does_a_table_that_an_older_lakeward_made(
-    beside: IcebergSideTable, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_so_does_a_table_of_an_older_lakeward(beside: IcebergSideTable, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as older:
         older.setattr("lakeward.adapters.formats.iceberg.side_tables.side_table.PROPERTIES", {})
         add(beside, 1, "a")

@@ -23,10 +23,7 @@ from lakeward.core.errors import TableError
 pytestmark = pytest.mark.spark
 
 
-def test_spark_writes_side_tables_that_are_too_large_for_this_process(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Deletes are remembered, rows wait and are rejected as ever."""
+def test_spark_writes_large_side_tables(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(side_table, "MOST_IN_ARROW", 0)
     project.put("LOAD00000001.csv", "1,a,1.00\n2,b,2.00\n3,c,3.00\n")
     project.put("20261121-100000000.csv", "D,1,a,1.00\nU,2,b,many\nU,2,bb,2.50\n")
@@ -37,10 +34,7 @@ def test_spark_writes_side_tables_that_are_too_large_for_this_process(
     assert [name for _, name, _ in project.rows()] == ["bb", "c"]
 
 
-def test_rows_that_spark_appends_after_another_process_are_removed_again(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The batch is worked out anew then, and is remembered once."""
+def test_rows_appended_after_another_process_are_removed(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     use_spark_in_commands(monkeypatch)
     monkeypatch.setattr(side_table, "MOST_IN_ARROW", 0)
     project.put("LOAD00000001.csv", "1,a,1.00\n2,a,1.00\n")
@@ -71,9 +65,7 @@ def test_rows_that_spark_appends_after_another_process_are_removed_again(
 COLUMNS = '[tables."shop.item"]\nkey = ["id"]\ncolumns = {{ id = "int", name = "string"{} }}\n'
 
 
-def test_a_column_that_a_crash_left_here_may_get_another_type(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_column_of_a_crash_may_get_another_type(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table never had it, and what stands beside it has no value of it that counts."""
     project.configure(COLUMNS.format(""))
     project.put("LOAD00000001.csv", "1,a\n2,b\n")

@@ -61,9 +61,7 @@ def test_the_page_has_settings_of_each_catalog() -> None:
     assert ARN in [target["warehouse"] for target in TARGETS]
 
 
-def test_a_table_bucket_says_itself_where_a_table_lies(
-    s3: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_bucket_places_its_tables(s3: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     heads: list[str] = []
     parse = BaseHTTPRequestHandler.parse_request
 
@@ -86,9 +84,7 @@ def test_a_table_bucket_says_itself_where_a_table_lies(
     assert heads
 
 
-def test_files_of_a_table_that_is_dropped_go_where_a_bucket_keeps_none(
-    s3: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_bucket_purges_dropped_tables(s3: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     purged: list[Any] = []
     monkeypatch.setattr(RestCatalog, "purge_table", lambda _, name: purged.append(name))
     with rest_catalog(tmp_path) as uri:

@@ -44,7 +44,6 @@ def played(lake: LakeOfIceberg, *deliveries: list[ChangeEvent]) -> Table:
 
 @pytest.mark.parametrize("options", LAYOUTS, ids=str)
 def test_files_that_lie_below_it_are_dropped_whole(make_lake: MakeLake, options: TableOptions) -> None:
-    """Those that hold something newer as well lose the rows below it."""
     load = [row(Operation.READ, LOAD_SEQUENCE, 1, key) for key in (1, 2, 3)]
     changes = [row(Operation.UPDATE, 2, 2, 2), row(Operation.INSERT, 5, 2, 4)]
     table = played(make_lake(options), load, changes, [truncate(3, 3), row(Operation.INSERT, 6, 3, 5)])
@@ -62,7 +61,6 @@ def test_files_that_lie_below_it_are_dropped_whole(make_lake: MakeLake, options:
 
 @pytest.mark.long
 def test_what_waits_behind_a_key_change_that_it_lets_pass_passes_too(make_lake: MakeLake) -> None:
-    """A truncate lifts the hold that a move of another key waits behind; a third key stays held."""
     dimension = replace(DIMENSION, lateness=Unbounded(), tolerance=TOLERANT)
     first, last = row(Operation.INSERT, 1, 1, 1), row(Operation.INSERT, 20, 9, 9)
     moved = replace(row(Operation.UPDATE, 5, 3, 3), old_key=(0, 2), transaction=5)

@@ -41,7 +41,6 @@ def known(written: Written, batch: int) -> BatchLog:
 
 
 def test_leftovers_of_two_processes_above_the_batch_of_the_table_count_for_none() -> None:
-    """Both wrote what they were to remember, and neither committed."""
     found = known(Written(1, 2, 3, 3), 2)
     assert (sorted(found.records), found.has_leftovers) == ([1, 2], True)
     with pytest.raises(TableError, match="two processes wrote batch 3 at once"):

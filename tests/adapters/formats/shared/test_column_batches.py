@@ -15,6 +15,8 @@ import pytest
 from arrow_events import cells, event_frame, values
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from merge_plans import make_plan
+from sparkless import no_spark
 from tries import tries
 
 from lakeward.adapters.formats.shared.change_log.entries import columns_in_part, columns_of
@@ -91,8 +93,6 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A stored table that this process reads."""
-
     dimension: Dimension
     events: Sequence[ChangeEvent]
     is_written: bool = True
@@ -118,10 +118,6 @@ def _without_positions(rows: pa.Table) -> pa.Table:
         place = rows.column_names.index(name)
         rows = rows.set_column(place, name, pc.if_else(is_foreign, pa.scalar(None, rows[name].type), rows[name]))
     return rows
-
-
-def no_spark() -> Any:
-    raise AssertionError("Spark was asked for")
 
 
 def entry_columns(dimension: Dimension) -> Mapping[str, Type]:
@@ -157,9 +153,7 @@ def drawn(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Drawn:
     types = {column.name: column.type for column in dimension.schema}
     keys = draw(
         st.lists(
-            st.fixed_dictionaries({name: key_parts(types[name]) for name in dimension.key}),
-            min_size=1,
-            max_size=4,
+            st.fixed_dictionaries({name: key_parts(types[name]) for name in dimension.key}), min_size=1, max_size=4
         )
     )
     keys = list({key_of(key, dimension.key): key for key in keys}.values())
@@ -209,19 +203,9 @@ def drawn(draw: Callable[[st.SearchStrategy[Any]], Any]) -> Drawn:
         greatest=max(one.position for one in events),
     )
     facts = replace(facts, operations={kind: sum(e.operation is kind for e in events) for kind in Operation})
-    plan = MergePlan(
-        dimension=dimension,
-        evolution=Evolution(dimension.schema),
-        batch=BATCH,
-        epoch=1,
-        facts=facts,
-        recalls=False,
-        appends=False,
-        creates=is_new,
-        folds=folds,
-        folds_remembered=folds,
-        low_watermark=None if is_ordered or mark is None else SourceOrder(1, mark),
-    )
+    low_watermark = None if is_ordered or mark is None else SourceOrder(1, mark)
+    more = {"creates": is_new, "folds": folds, "folds_remembered": folds, "low_watermark": low_watermark}
+    plan = make_plan(dimension, batch=BATCH, facts=facts, **more)
     return Drawn(plan, events, stored, [] if is_ordered else remembered)
 
 
@@ -240,7 +224,6 @@ def plain(value: Any) -> Any:
 
 
 def contents(plan: MergePlan, resolved: MergeResult) -> Mapping[str, Any]:
-    """Return all that a result says and does."""
     dimension, detail = plan.dimension, resolved.detail
     schema = pa.schema([(name, arrow_type(type_)) for name, type_ in entry_columns(dimension).items()])
     system = (names.SEQUENCE, names.OBJECT, names.ROW)
@@ -265,7 +248,6 @@ def check(case: Drawn) -> None:
 
 
 def refused(case: Drawn) -> str:
-    """Return in words why a batch is left to Spark."""
     with pytest.raises(SparkNeeded) as raised:
         resolve_columns(case.side_tables, case.plan, case.frame, case.table)
     return str(raised.value)
@@ -321,9 +303,7 @@ def _overlooks_ties(patch: pytest.MonkeyPatch) -> None:
         _overlooks_ties,
     ],
 )
-def test_a_mistake_gives_another_result(
-    monkeypatch: pytest.MonkeyPatch, spoil: Callable[[pytest.MonkeyPatch], None]
-) -> None:
+def test_mistakes_are_found(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[pytest.MonkeyPatch], None]) -> None:
     spoil(monkeypatch)
 
     @settings(max_examples=200, phases=[Phase.generate], database=None, derandomize=True)
@@ -352,19 +332,9 @@ def usual() -> Drawn:
     event = ChangeEvent(
         operation=Operation.UPDATE, position=Position(1, FIRST, 9, 1), key=(1,), cells={"id": 1, "a": "x"}
     )
-    plan = MergePlan(
-        dimension=dimension,
-        evolution=Evolution(schema),
-        batch=BATCH,
-        epoch=1,
-        facts=BatchFacts(
-            schema=schema, operations={Operation.UPDATE: 1}, least=event.position, greatest=event.position
-        ),
-        recalls=False,
-        appends=False,
-        creates=False,
-    )
-    return Drawn(plan, [event], [], [])
+    place = event.position
+    facts = BatchFacts(schema=schema, operations={Operation.UPDATE: 1}, least=place, greatest=place)
+    return Drawn(make_plan(dimension, batch=BATCH, facts=facts), [event], [], [])
 
 
 PLACE = Position(1, 5, 8, 1)
@@ -447,9 +417,7 @@ def test_a_batch_is_left_to_spark_if_a_key_has_several_forms_or_texts(key: float
     dimension = replace(case.plan.dimension, schema=usual_schema("double"))
     rows = event_frame(dimension, [replace(case.events[0], key=(key,), cells={"id": key})], ("id", "a"))
     with pytest.raises(SparkNeeded, match="not whole"):
-        resolve_columns(
-            case.side_tables, replace(case.plan, dimension=dimension), LocalFrame(rows, no_spark), None
-        )
+        resolve_columns(case.side_tables, replace(case.plan, dimension=dimension), LocalFrame(rows, no_spark), None)
 
 
 def test_a_batch_is_left_to_spark_if_python_cannot_hold_a_key() -> None:

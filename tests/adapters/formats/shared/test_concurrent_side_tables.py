@@ -86,9 +86,7 @@ def written(beside: Any) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
-def test_of_two_processes_that_record_a_batch_at_once_one_succeeds(
-    make: Callable[[Path], Open], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_of_two_wins(make: Callable[[Path], Open], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both had looked before either wrote: of two records of a batch nobody could tell which one counts."""
     mine, its = make(tmp_path)(), make(tmp_path)()
     add(mine, "batch", 1)
@@ -100,9 +98,7 @@ def test_of_two_processes_that_record_a_batch_at_once_one_succeeds(
     assert written(its) == [("batch", 1), ("batch", 2)]
 
 
-def test_rewriting_for_a_wider_type_loses_no_rows_of_another_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_rewriting_for_a_wider_type_loses_no_other_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine, its = in_delta(tmp_path)(), in_delta(tmp_path)()
     add(mine, "batch", 1, type_="int")
     overwrite = mine.overwrite
@@ -130,9 +126,7 @@ def test_iceberg_widens_a_column_without_rewriting(tmp_path: Path, monkeypatch: 
     assert written(its) == [("batch", 1), ("batch", 2), ("batch", 3)]
 
 
-def test_a_version_loaded_before_a_trim_is_readable_for_an_hour(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_version_before_a_trim_is_readable_for_an_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reading, trimming = in_delta(tmp_path)(), in_delta(tmp_path)()
     add(reading, "change", 1)
     seen = reading.load()
@@ -200,9 +194,7 @@ def test_a_trim_keeps_what_another_process_has_recorded_of_the_next_batch(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", LAKES)
-def test_a_trim_of_a_change_log_that_changed_since_is_refused(
-    kind: str, spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_trim_of_a_changed_change_log_is_refused(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     lake = LAKES[kind](spark, tmp_path)
     beside = lake.open(DIMENSION).change_log.change_log.table
     add(beside, "change", 1)
@@ -214,9 +206,7 @@ def test_a_trim_of_a_change_log_that_changed_since_is_refused(
 
 
 @pytest.mark.spark
-def test_a_change_log_in_iceberg_is_readable_for_an_hour_and_keeps_few_snapshots(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_iceberg_keeps_few_snapshots(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     beside = LAKES["iceberg"](spark, tmp_path).open(DIMENSION).change_log.change_log.table
     for batch in range(1, 5):
         add(beside, "change", batch)

@@ -28,17 +28,10 @@ def plan_of(rows: int) -> MergePlan:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"batch": 2},
-        {"epoch": 2},
-        {"replaces": True},
-        {"copies": frozenset({(1, 1)})},
-        {"folds": True},
-    ],
+    [{"batch": 2}, {"epoch": 2}, {"replaces": True}, {"copies": frozenset({(1, 1)})}, {"folds": True}],
     ids=str,
 )
 def test_files_are_committed_by_the_plan_that_they_were_written_by_and_by_no_other(change: dict[str, Any]) -> None:
-    """Objects that came before, for one, are known only once all of the batch is."""
     load = DirectLoad(None, None, None, plan_of(1))  # type: ignore[arg-type]
     assert load.is_by(plan_of(7))
     assert not load.is_by(replace(plan_of(7), **change))

@@ -26,9 +26,7 @@ def _agree(lake: Lake, seed: int) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_iceberg_writes_files_anew_without_the_rows_that_go(
-    make_lake: Callable[..., LakeOfIceberg], version: int
-) -> None:
+def test_iceberg_writes_files_without_deleted_rows(make_lake: Callable[..., LakeOfIceberg], version: int) -> None:
     options = IcebergOptions(write_mode="copy-on-write", format_version=version, partition_by=["truncate(3, a)"])
     _agree(make_lake(options), version)
 

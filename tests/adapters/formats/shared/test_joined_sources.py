@@ -66,9 +66,7 @@ def test_a_truncate_a_complete_load_and_an_older_snapshot_replace_rows() -> None
         (31, Ordered(3), None, 0),
     ],
 )
-def test_deletes_are_forgotten_when_a_table_is_trimmed(
-    batch: int, lateness: Lateness, mark: SourceOrder | None, right: int
-) -> None:
+def test_a_trim_forgets_deletes(batch: int, lateness: Lateness, mark: SourceOrder | None, right: int) -> None:
     found = change_log(batch, lateness)
     assert newest_forgotten(found, Progress(batch=batch, low_watermark=mark)) == right
 
@@ -110,9 +108,7 @@ def table(*batches: tuple[str, int], gone: Sequence[int] = (), upto: int = 9) ->
         ("", [], "9", False),  # even the last commit is forgotten
     ],
 )
-def test_a_source_has_passed_a_commit_that_is_still_one_of_its_commits(
-    batches: str, gone: list[int], now: str, passed: bool
-) -> None:
+def test_a_source_has_passed_each_of_its_commits(batches: str, gone: list[int], now: str, passed: bool) -> None:
     found = state_of(table(*[(one[0], int(one[1])) for one in batches.split()], gone=gone), SourceCommit(8, "b"))
     assert found is not None
     assert (found.now, found.has_passed, found.remembers) == (SourceCommit(9, now.rstrip("9")), passed, 0)

@@ -52,10 +52,7 @@ _ROWS = st.lists(
 
 
 @given(files=st.lists(st.tuples(_ROWS, st.sets(st.integers(0, 11))), max_size=3), data=st.data())
-def test_the_rows_are_those_that_a_filter_finds(
-    files: list[tuple[list[Row], set[int]]], data: st.DataObject
-) -> None:
-    """Whatever lies in files and was deleted of them, by a key of one column or of two."""
+def test_rows_are_those_that_a_filter_finds(files: list[tuple[list[Row], set[int]]], data: st.DataObject) -> None:
     key = data.draw(st.sampled_from([["id"], ["tenant"], ["tenant", "id"]]))
     every = [tuple(row[name] for name in key) for rows, _ in files for row in rows]
     whole = [one for one in every if None not in one] or [tuple({"tenant": "a", "id": 1}[name] for name in key)]
@@ -89,7 +86,6 @@ def test_the_rows_are_those_that_a_filter_finds(
     ],
 )
 def test_a_file_of_before_a_column_became_wider_is_read(was: pa.DataType, type_: pa.DataType, values: Any) -> None:
-    """Its keys are found by the type that the column has now."""
     found = read_rows(
         [_file(pa.table({"id": pa.array(values, was)}))],
         _same,
@@ -101,7 +97,6 @@ def test_a_file_of_before_a_column_became_wider_is_read(was: pa.DataType, type_:
 
 
 def test_a_column_that_a_file_lacks_is_null() -> None:
-    """It was added after the file was written."""
     wanted = pa.schema([("id", pa.int64()), ("added", pa.date32())])
     found = read_rows([_file(pa.table({"id": [1]}))], _same, wanted, pa.table({"id": [1]}))
     assert found is not None
@@ -109,7 +104,6 @@ def test_a_column_that_a_file_lacks_is_null() -> None:
 
 
 def test_a_renamed_column_is_found_by_what_it_was_called() -> None:
-    """Two columns may even have changed their names with each other."""
     names = {"id": "other", "other": "id"}
     rows = pa.table({"id": [1, 2], "other": [2, 1]})
     wanted = pa.schema([("id", pa.int64()), ("other", pa.int64())])
@@ -119,7 +113,6 @@ def test_a_renamed_column_is_found_by_what_it_was_called() -> None:
 
 
 def test_a_row_group_is_read_in_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No memory grows with its size; each piece begins where the one before it ends."""
     monkeypatch.setattr(parquet_files, "_ROWS_AT_A_TIME", 2)
     rows = pa.table({"id": list(range(9))})
     found = read_rows([_file(rows)], _same, rows.schema, pa.table({"id": [0, 2, 5, 8]}))
@@ -128,7 +121,6 @@ def test_a_row_group_is_read_in_several_pieces(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_nothing_is_sought_in_row_groups_without_such_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Their bounds say so."""
     read = list[int]()
 
     def spied(*args: Any) -> Sequence[pa.Table]:
@@ -167,11 +159,9 @@ _CENTS = pa.table({"id": pa.array([Decimal("1.50")], pa.decimal128(5, 2))})
     ],
 )
 def test_what_only_spark_knows_to_read_is_left_to_it(stored: Any, wanted: pa.Schema, keys: list[Any]) -> None:
-    """Nothing is guessed, and nothing is said: Spark reads it, or says what is wrong."""
     assert read_rows(stored, _same, wanted, pa.table({"id": pa.array(keys, wanted.field("id").type)})) is None
 
 
 def test_large_files_are_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has more than one machine."""
     monkeypatch.setattr(parquet_files, "_MOST_BYTES", 1)
     assert read_rows([_file(pa.table({"id": [1]}))], _same, _INT, pa.table({"id": [1]})) is None

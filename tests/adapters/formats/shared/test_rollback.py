@@ -108,10 +108,7 @@ def trimmed_with_32(kept: RestorableSideTables) -> None:
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
 @pytest.mark.parametrize("stands", [40, 10])
-def test_trimmed_entries_are_restored_also_after_others_rolled_the_table_back(
-    tmp_path: Path, make: Callable[[Path], RestorableSideTables], stands: int
-) -> None:
-    """A rollback that was killed leaves what others leave."""
+def test_trimmed_entries_return(tmp_path: Path, make: Callable[[Path], RestorableSideTables], stands: int) -> None:
     kept = make(tmp_path)
     trimmed_with_32(kept)
     line = Line(40)
@@ -140,9 +137,7 @@ def test_missing_files_of_a_change_log_are_noticed_before_the_table_is_rolled_ba
 
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
-def test_after_a_killed_rollback_a_run_stops_unless_one_batch_without_a_trim_was_undone(
-    tmp_path: Path, make: Callable[[Path], RestorableSideTables]
-) -> None:
+def test_a_run_stops_after_a_killed_rollback(tmp_path: Path, make: Callable[[Path], RestorableSideTables]) -> None:
     """See docs/how-to/rollback.md: what one batch leaves looks as behind a crash in it, and is forgotten so."""
     kept = make(tmp_path)
     said = json.dumps({"objects": [], "at": 1, "epoch": 1, "schema": []})
@@ -161,10 +156,7 @@ def test_after_a_killed_rollback_a_run_stops_unless_one_batch_without_a_trim_was
 
 
 @pytest.mark.parametrize("make", [in_iceberg, in_delta])
-def test_a_second_look_at_a_table_that_went_on_finds_later_decisions(
-    tmp_path: Path, make: Callable[[Path], RestorableSideTables]
-) -> None:
-    """The first look was at batch 5, and what stands beside the table was at batch 7 already."""
+def test_later_decisions_are_read_again(tmp_path: Path, make: Callable[[Path], RestorableSideTables]) -> None:
     kept = make(tmp_path)
     batches: dict[str, Any] = {"objects": [], "at": 1, "epoch": 1, "schema": []}
     for batch in (5, 6, 7):
@@ -181,7 +173,6 @@ def test_a_second_look_at_a_table_that_went_on_finds_later_decisions(
 def test_a_restored_change_log_loses_no_entry_of_another_process(
     tmp_path: Path, make: Callable[[Path], RestorableSideTables], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is put together of what was read: what was written since is not in it."""
     kept, other = make(tmp_path), make(tmp_path)
     trimmed_with_32(kept)
     target, name = (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from merge_plans import make_plan
 from repository import ROOT
+from sparkless import no_spark
 
 from lakeward.adapters.formats.shared.resolution.resolver import resolve_plan
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
@@ -30,7 +31,6 @@ from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.merge.truncates import Truncates
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, parse_type
-from lakeward.core.schema_changes.evolution import Evolution
 
 PAGE = ROOT / "docs/decisions/0008-small-batches-are-worked-out-in-python.md"
 PLACE = Position(1, 5, 1, 1)
@@ -44,17 +44,7 @@ def plan_of(columns: Mapping[str, str] | None = None, *, rows: int = 1, **more: 
     options = {name: more.pop(name) for name in ("key", "history", "deletes", "match") if name in more}
     dimension = Dimension(name=TableName("shop", "item"), schema=schema, **{"key": ("id",), **options})
     facts = BatchFacts(schema=schema, operations={Operation.UPDATE: rows}, least=PLACE, greatest=PLACE)
-    plan = MergePlan(
-        dimension=dimension,
-        evolution=Evolution(schema),
-        batch=2,
-        epoch=1,
-        facts=facts,
-        recalls=False,
-        appends=False,
-        creates=False,
-    )
-    return replace(plan, **more)
+    return make_plan(dimension, facts=facts, **more)
 
 
 def reason(plan: MergePlan, most: int = MOST) -> str:
@@ -76,12 +66,7 @@ def keeping() -> Any:
     return SimpleNamespace(change_log=change_log, small_batch=MOST, spark=no_spark, direct_load=None)
 
 
-def no_spark() -> Any:
-    raise AssertionError("no Spark is needed")
-
-
 def frame_of(value: Any, operation: str = "update") -> LocalFrame:
-    """Return the event frame of one event."""
     columns = {
         "id": pa.array([1], pa.int64()),
         "a": value,

@@ -12,6 +12,7 @@ import pytest
 from arrow_events import Item, cells, event_frame, nulls, raw, values
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from merge_plans import make_plan
 from tries import tries
 from types_of_columns import DECIMALS, SIMPLE, TYPES
 
@@ -32,7 +33,6 @@ from lakeward.core.history.options import History, Surrogate, ValidityColumns
 from lakeward.core.history.options import Kind as Does
 from lakeward.core.history.versions import Version
 from lakeward.core.merge.change_log import HOLDING, BaseRow, ChangeLogContents, Reason, Reject
-from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.merge.fold import Row, row_of
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, Type
@@ -61,7 +61,6 @@ class Drawn:
 
     @property
     def columns(self) -> Sequence[str]:
-        """The columns of its file."""
         return [name for name in self.dimension.schema.names if name not in self.plan.evolution.absent]
 
     @property
@@ -74,18 +73,8 @@ class Drawn:
 
 
 def plan_of(dimension: Dimension, batch: int, differences: Sequence[tuple[SchemaChange, Policy]] = ()) -> MergePlan:
-    return MergePlan(
-        dimension=dimension,
-        evolution=Evolution(dimension.schema, tuple(differences)),
-        batch=batch,
-        epoch=1,
-        facts=BatchFacts(schema=dimension.schema),
-        recalls=True,
-        appends=False,
-        creates=False,
-        folds=True,
-        folds_remembered=True,
-    )
+    evolution = Evolution(dimension.schema, tuple(differences))
+    return make_plan(dimension, evolution=evolution, batch=batch, recalls=True, folds=True, folds_remembered=True)
 
 
 @st.composite
@@ -189,7 +178,6 @@ def own_columns(dimension: Dimension) -> Mapping[str, Type]:
 
 
 def record_batch(plan: MergePlan, events: Sequence[ChangeEvent], waiting: Sequence[ChangeEvent] = ()) -> pa.Table:
-    """Return the entries of events, as the companion has them."""
     found = Entries(plan, CoreTexts(plan.dimension), [])
     found.add_changes(events)
     found.add_waiting(waiting)
@@ -214,7 +202,6 @@ def kept_of(entries: pa.Table, records: Mapping[int, BatchRecord] | None = None)
 def read_state(
     plan: MergePlan, entries: pa.Table, records: Mapping[int, BatchRecord] | None = None
 ) -> ChangeLogContents:
-    """Return what a later batch recalls of all keys of entries."""
     kept = kept_of(entries, records)
     rows = entries.select(list(plan.dimension.key)).to_pylist()
     touched = [found for row in rows if (found := key_of(row, plan.dimension.key)) is not None]
@@ -249,7 +236,6 @@ def test_a_remembered_batch_is_the_batch_that_was_read(found: Drawn) -> None:
 @settings(max_examples=tries(50, 2000))
 @given(found=drawn(), data=st.data())
 def test_all_entries_that_matter_are_read_and_few_others(found: Drawn, data: st.DataObject) -> None:
-    """And values are made of little else: of keys that begin as those that are touched, or are joined to them."""
     entries = record_batch(found.plan, found.events)
     every = sorted({key for event in found.events for key in event.keys}, key=repr)
     touched = data.draw(st.lists(st.sampled_from(every), unique=True)) if every else []
@@ -317,7 +303,6 @@ def renamed(draw: Callable[[st.SearchStrategy[Any]], Any], found: Drawn) -> tupl
 @settings(max_examples=tries(50, 2000))
 @given(data=st.data(), found=drawn())
 def test_remembered_events_are_read_with_the_current_columns(data: st.DataObject, found: Drawn) -> None:
-    """Under their new names; a column that was added since, or a field, no update has sent."""
     renames, with_this = data.draw(renamed(found))
     fields = [column.name for column in found.dimension.schema if column.type.name == "struct"]
     grown = data.draw(st.sampled_from(fields)) if fields else None
@@ -396,9 +381,7 @@ SHOWN = [
 
 @settings(max_examples=tries(50, 2000))
 @given(data=st.data(), shown=st.sampled_from(SHOWN), previous_key=st.booleans())
-def test_versions_are_read_back_as_they_were_stored_and_remembered(
-    data: st.DataObject, shown: ValidityColumns, previous_key: bool
-) -> None:
+def test_versions_are_read_back_as_stored(data: st.DataObject, shown: ValidityColumns, previous_key: bool) -> None:
     before = data.draw(st.sampled_from([*ODD, "other"]))
     history = History(validity_columns=shown, previous_key=previous_key, kinds={before: Does.PREVIOUS})
     dimension = data.draw(dimensions(history=history).filter(lambda one: not has_floating_key(one)))
@@ -475,7 +458,6 @@ def type_of(dimension: Dimension, name: str) -> Type:
 
 
 def told_of(versions: Sequence[Version]) -> object:
-    """Return all of versions that counts, so that it can be compared."""
     return [replace(one, cells={}, previous={}) for one in versions], [
         (canonical(dict(one.cells)), canonical(dict(one.previous))) for one in versions
     ]

@@ -103,9 +103,7 @@ def test_another_store_is_refused(tmp_path: Path, url: str) -> None:
         Places(url, "{schema}", tmp_path)
 
 
-def test_what_keeps_delta_rs_from_a_table_is_said_before_it_is_asked(
-    s3: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreachable_table_is_an_error(s3: Buckets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     item = TableName("shop", "item")
     with pytest.raises(ConfigError, match="the bucket no-such-bucket does not exist"):
         Places("s3://no-such-bucket/lake", "{schema}", tmp_path).load(item)

@@ -11,27 +11,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.formats.shared.rows.text_sets import TextSet
 from lakeward.adapters.spark.session.compatibility import from_arrow
 
-PIECES = [
-    "",
-    ",",
-    ":",
-    "/",
-    ".",
-    "..",
-    ".hoodie",
-    "__null__",
-    "a",
-    "A",
-    "é",
-    " ",
-    "\n",
-    "\r",
-    "%",
-    "_",
-    "\\",
-    "'",
-    "\u2028",
-]
+PIECES = ["", *",:/.", "..", ".hoodie", "__null__", *"aAé \n\r%_\\'\u2028"]
 SETS = [
     TextSet(words=("", "__null__", "it's \\ a")),
     TextSet(pairs=((",", ":"), (":", ","))),

@@ -42,9 +42,6 @@ def of(notices: Sequence[Notice], table: str) -> list[Notice]:
     return [notice for notice in notices if notice.table == table]
 
 
-# Messages of S3.
-
-
 def test_an_object_belongs_to_the_tables_that_read_its_place(sqs: Sqs) -> None:
     sqs.places["s3://amzn-s3-demo-bucket/HappyFace.jpg"] = [ORDERS]
     sqs.send((EVENTS / "s3_put.json").read_text("utf-8"))
@@ -110,9 +107,6 @@ def test_messages_of_unknown_form_stay_for_the_redrive_policy_with_one_warning(s
     assert (sqs.texts(sqs.url), sorted(sqs.texts(sqs.dead))) == ([], ["Hello", "{}"])
 
 
-# A message for several tables.
-
-
 @pytest.fixture
 def shared(sqs: Sqs) -> Sqs:
     sqs.places["s3://amzn-s3-demo-bucket/a/1.csv"] = [ORDERS, LINES]
@@ -169,9 +163,6 @@ def test_a_message_of_one_table_can_be_deleted_by_another_process(sqs: Sqs) -> N
     sqs.open().acknowledge(received)
     sqs.pass_time(1.0)
     assert sqs.open().receive() == []
-
-
-# Failures and dead letters.
 
 
 def test_a_message_that_fails_too_often_is_a_dead_letter(sqs: Sqs) -> None:
@@ -251,7 +242,6 @@ def failing(sqs: Sqs, operation: str, *answers: Callable[[Any], Any]) -> SqsQueu
 
 
 def fails(*numbers: int, sender: bool = False) -> Callable[[Any], Any]:
-    """Return a response in which entries failed."""
     code = "ReceiptHandleIsInvalid" if sender else "InternalError"
     return lambda _: {"Failed": [{"Id": str(one), "SenderFault": sender, "Code": code} for one in numbers]}
 
@@ -294,9 +284,7 @@ def denied(_request: Any) -> Any:
 
 
 @pytest.mark.parametrize("answer", [unreachable, denied])
-def test_a_failed_delete_of_messages_of_no_table_does_not_hide_others(
-    sqs: Sqs, answer: Callable[[Any], Any]
-) -> None:
+def test_a_failed_delete_of_messages_of_no_table_hides_no_others(sqs: Sqs, answer: Callable[[Any], Any]) -> None:
     sqs.ring("shop.other")
     sqs.ring(ORDERS)
     queue = failing(sqs, "delete_message_batch", answer)

@@ -371,7 +371,6 @@ def test_the_client_has_the_region_of_the_settings(glue: Glue) -> None:
 
 
 def refused(glue: Glue, code: str, status: int = 400) -> LakewardError:
-    """Return the error of a registration if Glue answers a read with an error code."""
     catalog = glue.catalog()
     with Stubber(catalog.client) as stub:
         stub.add_client_error("get_table", code, "of a test", status)
@@ -396,9 +395,7 @@ def test_refused_partitions_are_an_error(glue: Glue, monkeypatch: pytest.MonkeyP
         catalog.register(table)
 
 
-def test_a_database_that_another_process_creates_at_once_is_no_error(
-    glue: Glue, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_database_of_another_process_is_no_error(glue: Glue, monkeypatch: pytest.MonkeyPatch) -> None:
     catalog = glue.catalog()
     get, missing = catalog.client.get_database, catalog.client.exceptions.EntityNotFoundException
 
@@ -449,9 +446,7 @@ def test_an_entry_has_the_columns_of_its_table_after_any_changes(following: Call
     given(HISTORIES)(settings(max_examples=10)(following))()
 
 
-def test_the_property_finds_entries_that_keep_old_columns(
-    following: Callable[..., None], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_entries_of_old_columns_are_found(following: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GlueCatalog, "_update", lambda *_: None)
     quick = settings(max_examples=10, phases=[Phase.generate], report_multiple_bugs=False)
     with pytest.raises(AssertionError):
@@ -468,9 +463,6 @@ def test_an_entry_that_changed_meanwhile_is_not_overwritten(glue: Glue) -> None:
         stub.add_client_error("update_table", "ConcurrentModificationException", "of a test", expected_params=asked)
         with pytest.raises(StoreUnreachable, match="another process at the same time"):
             catalog.register(replace(table, comment="changed"))
-
-
-# Files of the source.
 
 
 def raw(glue: Glue, **form: Any) -> TableDescription:

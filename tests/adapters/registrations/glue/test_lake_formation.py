@@ -167,14 +167,9 @@ SOME, ALL_BUT = {"columns": ["Id"]}, {"all_but": ["EMAIL"]}
 
 @pytest.mark.parametrize(
     ("grant", "expected"),
-    [
-        (SOME, {"ColumnNames": ["id"]}),
-        (ALL_BUT, {"ColumnWildcard": {"ExcludedColumnNames": ["email"]}}),
-    ],
+    [(SOME, {"ColumnNames": ["id"]}), (ALL_BUT, {"ColumnWildcard": {"ExcludedColumnNames": ["email"]}})],
 )
-def test_a_grant_of_columns_requests_only_these(
-    client: Any, grant: dict[str, Any], expected: dict[str, Any]
-) -> None:
+def test_a_grant_of_columns_is_for_them_alone(client: Any, grant: dict[str, Any], expected: dict[str, Any]) -> None:
     principal = {"DataLakePrincipalIdentifier": ANALYST}
     with Stubber(client) as stub:
         stub.add_response("list_permissions", listed(), {"Principal": principal, "Resource": WHOLE})
@@ -208,9 +203,7 @@ WILDCARD: dict[str, Any] = {"ColumnWildcard": {}}
         (ALL_BUT, WILDCARD, True),
     ],
 )
-def test_existing_grants_are_not_made_again(
-    client: Any, grant: dict[str, Any], there: dict[str, Any], is_granted: bool
-) -> None:
+def test_grants_are_made_once(client: Any, grant: dict[str, Any], there: dict[str, Any], is_granted: bool) -> None:
     with Stubber(client) as stub:
         stub.add_response("list_permissions", {**listed(), "NextToken": "more"})
         stub.add_response("list_permissions", listed(of_columns(**there)))
@@ -306,11 +299,7 @@ def _grant(**own: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     "grant",
-    [
-        _grant(columns=["a"], all_but=["b"]),
-        _grant(columns=["a"], permissions=["INSERT"]),
-        _grant(columns=[]),
-    ],
+    [_grant(columns=["a"], all_but=["b"]), _grant(columns=["a"], permissions=["INSERT"]), _grant(columns=[])],
 )
 def test_invalid_grants_are_refused(grant: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):

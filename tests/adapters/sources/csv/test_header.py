@@ -66,9 +66,7 @@ def refusal(head: str, columns: dict[str, str], **others: object) -> SchemaConfl
     ],
 )
 @pytest.mark.parametrize("policies", [DEFAULT_POLICIES, IGNORING])
-def test_a_line_that_may_be_a_header_or_a_row_stops_the_table(
-    head: str, columns: dict[str, str], found: str, policies: Policies
-) -> None:
+def test_an_ambiguous_line_is_refused(head: str, columns: dict[str, str], found: str, policies: Policies) -> None:
     refused = refusal(head, columns, policies=policies)
     assert "whether the first line of b.csv is a header cannot be told" in refused.what
     assert found in str(refused.found)
@@ -82,7 +80,6 @@ def test_a_line_that_may_be_a_header_or_a_row_stops_the_table(
     [("sep=,\nname,code\nAda,A1\n", "sep="), ("sep=,\nA1,Ada\n", "sep="), ("SEP=;\nA1,Ada\n", "SEP=;")],
 )
 def test_a_line_for_spreadsheets_stops_the_table(head: str, shown: str) -> None:
-    """No setting helps: it is neither a header nor a row."""
     refused = refusal(head, STRINGS)
     assert f"it is `{shown}`, which tells a spreadsheet the delimiter" in str(refused.found)
     assert "Take that line out of the file." in str(refused.todo)
@@ -90,7 +87,6 @@ def test_a_line_for_spreadsheets_stops_the_table(head: str, shown: str) -> None:
 
 
 def test_a_header_that_names_a_half_of_the_columns_is_one() -> None:
-    """The names that the table has not are what its policy says."""
     head = "code, stadt, plz, name\nA1,Bonn,53111,Ada\n"
     assert (
         refusal(head, ADDRESS).found
@@ -133,7 +129,6 @@ def test_a_line_of_unknown_names_stops_the_table_where_other_files_have_a_header
 
 
 def test_names_are_collected_from_the_headers_of_other_files(tmp_path: Path) -> None:
-    """Those that cannot be read, or have another format, tell none."""
     table, place = TableName("shop", "item"), Place(FileNames())
     folder = Folder(tmp_path, Places(place), tmp_path.parent / "archive")
     at = tmp_path / "shop/item"
@@ -154,9 +149,6 @@ def test_names_are_collected_from_the_headers_of_other_files(tmp_path: Path) -> 
     assert names() == {"name", "code"}
 
 
-# What the settings say.
-
-
 def test_the_settings_say_that_files_have_a_header() -> None:
     assert layout("full_name,code\nBob,B2\n", STRINGS, header=True, policies=IGNORING).columns[1] == "code"
     assert "it has full_name" in str(refusal("full_name,code\nBob,B2\n", STRINGS, header=True).found)
@@ -168,8 +160,6 @@ def test_the_settings_say_that_files_have_a_header() -> None:
 def test_a_first_line_that_should_be_a_header_names_a_column_of_the_table(head: str, policies: Policies) -> None:
     assert "names no column of the table" in refusal(head, STRINGS, header=True, policies=policies).what
 
-
-# In any form.
 
 BLANK = st.sampled_from(["", " ", "  ", "\t", "\u00a0"])
 STRANGE = st.text(st.sampled_from("abcxyz"), min_size=2, max_size=6).filter(lambda name: name not in ADDRESS)
@@ -184,9 +174,7 @@ def as_name(draw: st.DrawFn, name: str) -> str:
 
 
 @given(st.data(), st.permutations(list(ADDRESS)), st.sampled_from([True, "auto"]))
-def test_names_in_any_order_and_form_are_a_header(
-    data: st.DataObject, names: list[str], header: HeaderSetting
-) -> None:
+def test_names_in_any_form_are_a_header(data: st.DataObject, names: list[str], header: HeaderSetting) -> None:
     head = ",".join(data.draw(as_name(name)) for name in names)
     found = layout(f"{head}\nA,B,C,D\n", ADDRESS, header=header)
     assert found == Layout(tuple(names), True, False, names=tuple(names))
@@ -201,7 +189,6 @@ def test_names_in_any_order_and_form_are_a_header(
 def test_a_line_that_names_a_column_is_a_header_or_stops_the_table(
     data: st.DataObject, known: list[str], strange: list[str], policies: Policies
 ) -> None:
-    """And each column is read where it is named."""
     names = data.draw(st.permutations([*known, *strange]))
     head = ",".join(data.draw(as_name(name)) for name in names)
     try:
@@ -252,6 +239,5 @@ def test_a_file_of_dms_has_the_names_that_the_endpoint_gives(head: str, names: t
 
 
 def test_a_row_by_chance_is_no_header() -> None:
-    """A column of words may have its own name, and where the settings say that no file has a header, none has."""
     assert layout("A1\nB2\n", {"code": "string"}).names == ()
     assert layout("A1,Ada\n", STRINGS, header=False).names == ()

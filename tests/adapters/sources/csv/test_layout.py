@@ -222,9 +222,7 @@ UNKNOWN_ZIP = "it has zip, which the table has not"
         ),
     ],
 )
-def test_a_file_of_other_columns_is_refused_with_the_difference(
-    head: str, options: dict[str, Any], found: str
-) -> None:
+def test_a_file_of_other_columns_is_refused(head: str, options: dict[str, Any], found: str) -> None:
     assert refusal(head, **options).found == found
 
 
@@ -265,9 +263,7 @@ TIMES = "{},2026-11-21 10:00:00,1,Ada\n{},2026-11-21 10:00:01,2,Bo\n"
         ("1|a|b\n", LOAD, ["another delimiter", "one field by ',', and 3 by '|'"]),
     ],
 )
-def test_a_file_whose_columns_cannot_be_known_is_refused(
-    head: str, options: dict[str, Any], words: list[str]
-) -> None:
+def test_a_file_of_unknown_columns_is_refused(head: str, options: dict[str, Any], words: list[str]) -> None:
     refused = refusal(head, **options)
     assert [word for word in words if word not in f"{refused.what} {refused.found} {refused.todo}"] == []
 
@@ -277,9 +273,6 @@ def test_a_layout_has_the_names_of_its_header_or_those_that_one_would_have() -> 
     assert layout("1,Ada,Köln\n", op=None) == Layout(COLUMNS, False, False, names=COLUMNS)
     found = layout("Op,city,id,name\nI,Köln,1,Ada\n")
     assert found == Layout((OP, "city", "id", "name"), True, False, names=("op", "city", "id", "name"))
-
-
-# With a header.
 
 
 @pytest.mark.parametrize(
@@ -293,13 +286,11 @@ def test_a_layout_has_the_names_of_its_header_or_those_that_one_would_have() -> 
     ],
 )
 def test_rows_begin_after_the_header_even_if_empty_lines_precede_it(head: str, first: int) -> None:
-    """Else the header would be a row where the columns are texts."""
     found = layout(head, is_load=True, policies=Policies(add=Policy.IGNORE))
     assert found.first_line == first
 
 
 def test_a_header_of_changes_says_what_the_key_was_before() -> None:
-    """With a prefix that it has not, an update of a key would leave the row with the old one."""
     told = {"before_prefix": "BI_"}
     assert BEFORE + "id" in layout("Op,id,name,city,BI_id\nU,9,Ada,Köln,1\n", **told).columns
     assert layout("id,name,city\n1,Ada,Köln\n", is_load=True, **told).has_header
@@ -316,9 +307,6 @@ def test_undeclared_columns_are_kept_in_the_layout_if_their_rows_go_into_quarant
     assert found.undeclared(DIMENSION.schema) == ["zip"]
     assert str(refusal("Op,id,zip,name,city,ZIP\n", policies=policies).found).startswith(UNKNOWN_ZIP)
     assert refusal('Op,id,"",name,city\n', policies=policies).found == "field 3 of its header has no name"
-
-
-# Line ends.
 
 
 @pytest.mark.parametrize(
@@ -349,9 +337,6 @@ def test_a_head_that_ends_within_a_row_still_shows_the_line_ends() -> None:
     assert layout(head).is_crlf
     assert has_crlf(head, Dialect())
     assert not has_crlf(head.replace("\r", ""), Dialect())
-
-
-# Files of another form.
 
 
 @pytest.mark.parametrize(

@@ -85,8 +85,6 @@ def test_a_row_is_numbered_by_the_line_it_begins_on_and_keeps_its_text() -> None
     ]
 
 
-# All of them together.
-
 VALUES = st.none() | st.text(st.sampled_from('ab,"\n\r\\ NUL'), max_size=6) | st.just("NULL")
 ROWS = st.lists(st.lists(VALUES, min_size=2, max_size=4), max_size=5)
 

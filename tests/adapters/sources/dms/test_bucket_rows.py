@@ -129,9 +129,7 @@ def test_what_a_failed_read_has_written_goes_at_once(landed: Landed) -> None:
     assert landed.parts() == []
 
 
-def test_files_are_not_split_again_beside_rows_that_could_not_be_removed(
-    landed: Landed, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_are_not_split_beside_rows_of_a_failed_split(landed: Landed, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second split, which knows of torn rows, would double those of the first."""
     shared, split = landed.open(), landed.split
 
@@ -148,10 +146,7 @@ def test_files_are_not_split_again_beside_rows_that_could_not_be_removed(
     assert len(landed.reads) == 1
 
 
-def test_rows_that_another_machine_reads_stay_and_those_of_a_killed_run_go_a_day_later(
-    landed: Landed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its index is elsewhere, or went with its machine: that of this one knows nothing of the place."""
+def test_rows_of_another_machine_are_removed_after_a_day(landed: Landed, monkeypatch: pytest.MonkeyPatch) -> None:
     landed.take(landed.open("of-another"))
     shared = landed.open()
     shared.archive(ITEM, items := landed.take(shared))

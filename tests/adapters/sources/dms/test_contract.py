@@ -23,7 +23,6 @@ TYPES = {"Op": pa.string(), "changed": pa.string(), "id": pa.int64(), "a": pa.st
 
 
 def line(item: Item) -> Line:
-    """Return a change with its operation and its time."""
     return {"Op": landed_feeds.letter(item), "changed": landed_feeds.written(item), **landed_feeds.own(item)}
 
 

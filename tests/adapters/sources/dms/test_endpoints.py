@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from spark import INTERPRETED
+from sparkless import no_spark
 from tries import tries
 
 from lakeward.adapters.sources.csv import layout as layouts
@@ -164,15 +165,13 @@ WRONG: dict[str, Any] = {
     "delimiter": "%",
     "quote": "",
     "null_text": "nil",
-    "no_sup_value": None,
     "row_delimiter": "\x02",
     "trim_padding": False,
     "operations": "all",
     "op_column": "what",
-    "timestamp_column": None,
-    "sequence_column": None,
-    "before_image_prefix": None,
-    "operation_indicator": None,
+    **dict.fromkeys(
+        ("no_sup_value", "timestamp_column", "sequence_column", "before_image_prefix", "operation_indicator")
+    ),
     "operation_indicator_values": ["Z", "Y", "X"],
     "load": "other/{schema}/{table}",
     "changes": "other/{schema}/{table}",
@@ -210,19 +209,13 @@ BROKEN: dict[str, tuple[Any, str, Any]] = {
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_reader_that_breaks_a_rule_is_found(
-    drawn: list[Endpoint], broken: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_broken_reader_is_detected(drawn: list[Endpoint], broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, name, other = BROKEN[broken]
     monkeypatch.setattr(module, name, other)
     assert sum(islice(filter(None, map(is_found, drawn)), 3)) == 3
 
 
 # The reader of small batches.
-
-
-def no_spark() -> SparkSession:
-    raise AssertionError("a small batch is read without Spark")
 
 
 def local_rows(endpoint: Endpoint) -> list[dict[str, Any]] | None:
@@ -302,7 +295,6 @@ SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": 
 
 @contextmanager
 def told(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Set settings of the session while the context lasts."""
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
@@ -312,7 +304,6 @@ def told(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
 
 
 def by_spark(spark: SparkSession, drawn: Mapping[int, Endpoint]) -> list[Row]:
-    """Read several feeds in one job."""
     frames = {seed: spark_frame(spark, endpoint) for seed, endpoint in drawn.items()}
     tagged = [frame.withColumn("draw", F.lit(seed)) for seed, frame in frames.items() if frame is not None]
     with told(spark, WHOLE_FILES):  # what the last draw needs would else be for all
@@ -325,10 +316,7 @@ FEEDS = [(range(tries(5, 10)), SMALL), (range(10, tries(20, 50)), SMALL | INTERP
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("seeds", "settings"), FEEDS)
-def test_spark_reads_what_was_written(
-    spark: SparkSession, tmp_path: Path, seeds: range, settings: Mapping[str, str]
-) -> None:
-    """A hundred draws, ten in a job: the first as Spark compiles them, the others as it interprets them."""
+def test_spark_reads_a_feed(spark: SparkSession, tmp_path: Path, seeds: range, settings: Mapping[str, str]) -> None:
     for first in range(seeds.start, seeds.stop, 10):
         drawn = {seed: draw(seed, tmp_path / f"draw {seed}%") for seed in range(first, first + 10)}
         with told(spark, settings):

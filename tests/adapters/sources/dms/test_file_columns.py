@@ -18,7 +18,6 @@ TABLE = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",)
 
 
 def columns(*names: str, is_load: bool = False, **options: Any) -> tuple[str, ...]:
-    """Return the columns of a table by a Parquet file with these."""
     item = SourceObject("a.parquet", 1, 1, 1)
     schema = Schema(tuple(Column(name, Type("string")) for name in names))
     file = File(item, FileName(is_load, 1, "parquet"), schema=schema)

@@ -20,17 +20,18 @@ def order(name: str) -> int:
 @pytest.mark.parametrize(
     ("name", "is_load", "format_"),
     [
-        ("LOAD00000001.csv", True, "csv"),
+        *(
+            (f"{name}.csv", True, "csv")
+            for name in ("LOAD00000001", "SEGMENT1_LOAD00000001", "part_2026/LOAD00000001", "20261121/LOAD00000001")
+        ),
         ("LOAD0000000A.csv.gz", True, "csv"),
         ("LOAD0000000a.parquet", True, "parquet"),
-        ("20141029-1134010000.csv", False, "csv"),
-        ("20141029-113401.csv", False, "csv"),
-        ("20141029-113401000.csv.gz", False, "csv"),
-        ("20141029-113401000.PARQUET", False, "parquet"),
-        ("SEGMENT1_LOAD00000001.csv", True, "csv"),
-        ("part_2026/LOAD00000001.csv", True, "csv"),
-        ("20261121/LOAD00000001.csv", True, "csv"),
         ("a/b/SEGMENT2_LOAD0000000F.parquet", True, "parquet"),
+        *(
+            (name, False, "csv")
+            for name in ("20141029-1134010000.csv", "20141029-113401.csv", "20141029-113401000.csv.gz")
+        ),
+        ("20141029-113401000.PARQUET", False, "parquet"),
         ("2026/11/21/20261121-100000000.csv", False, "csv"),
     ],
 )
@@ -42,24 +43,17 @@ def test_names_that_dms_gives_are_read(name: str, is_load: bool, format_: str) -
 @pytest.mark.parametrize(
     "name",
     [
-        "notes.csv",
-        "LOAD00000001",
-        "LOAD00000001.json",
-        "LOAD00000001.csv.tmp",
-        "LOAD0000000G.csv",
-        "LOAD1.csv",
-        "LOAD000000001.csv",
-        ".LOAD00000001.csv",
-        "20141029.csv",
-        "20141329-113401000.csv",
-        "20141029-253401000.csv",
-        "20141029-113401000-copy.csv",
-        "SEGMENT_LOAD00000001.csv",
-        "SEGMENT1_20141029-113401000.csv",
-        "part/20141029-113401000.csv",
-        "2026/13/21/20261121-100000000.csv",
-        "_SUCCESS",
-        "",
+        *(
+            "notes.csv",
+            "LOAD00000001",
+            "LOAD00000001.json",
+            "LOAD00000001.csv.tmp",
+            "LOAD0000000G.csv",
+            "LOAD1.csv",
+        ),
+        *("LOAD000000001.csv", ".LOAD00000001.csv", "20141029.csv", "20141329-113401000.csv", "_SUCCESS", ""),
+        *("20141029-253401000.csv", "20141029-113401000-copy.csv", "SEGMENT_LOAD00000001.csv"),
+        *("SEGMENT1_20141029-113401000.csv", "part/20141029-113401000.csv", "2026/13/21/20261121-100000000.csv"),
     ],
 )
 def test_other_names_are_not(name: str) -> None:
@@ -105,9 +99,6 @@ def test_hours_of_a_zone_that_is_ahead_of_the_names_are_told_apart() -> None:
     assert [order(name) for name in names] == sorted({order(name) for name in names})
 
 
-# Segments of a parallel load.
-
-
 SEGMENTS = ["", "SEGMENT1_", "SEGMENT12_", "p1/", "p2/", "P1/", "p1/SEGMENT1_", "p1/q/", "20261121/"]
 
 
@@ -131,9 +122,6 @@ def test_the_place_of_a_segment_is_what_it_was() -> None:
     assert order("part_2026/LOAD0000000A.csv") == -3_418_431_192_934_907_894
 
 
-# Date folders.
-
-
 @given(st.datetimes(datetime(1970, 1, 2), datetime(2199, 12, 31)), st.sampled_from(FORMS))
 def test_a_folder_has_one_form_at_the_most(moment: datetime, form: str) -> None:
     folder = folder_of(moment, form)
@@ -155,7 +143,6 @@ def test_files_in_date_folders_go_by_their_own_time(moments: list[datetime], for
 
 
 def test_two_files_of_one_name_in_two_date_folders_go_by_the_date() -> None:
-    """Written in one moment, of the changes before midnight and of those after it."""
     for form in FORMS:
         days = [datetime(2026, 10, 31), datetime(2026, 11, 1)]
         names = [f"{folder_of(day, form)}/20261101-000001000.csv" for day in days]
@@ -167,9 +154,6 @@ def test_a_date_folder_of_another_form_than_was_set_is_none() -> None:
     names = Names(dates="DD-MM-YYYY")
     assert read_name("21-11-2026/20261121-100000000.csv", names) is not None
     assert read_name("2026-11-21/20261121-100000000.csv", names) is None
-
-
-# Names of any form.
 
 
 def declared(load: str | None = None, changes: str | None = None) -> Names:
@@ -219,10 +203,7 @@ def test_a_group_of_a_pattern_that_holds_nothing_counts_as_0_and_one_without_a_n
     zones=st.tuples(st.integers(-12, 14), st.integers(-12, 14)),
     form=st.sampled_from([form for form in FORMS if form.startswith("YYYY")]),
 )
-def test_no_file_of_a_later_commit_sorts_before_what_is_listed(
-    first: datetime, later: int, zones: tuple[int, int], form: str
-) -> None:
-    """Whatever time zones its folder and that of the one before were named in."""
+def test_later_files_sort_behind_the_start(first: datetime, later: int, zones: tuple[int, int], form: str) -> None:
     moments = first, first + timedelta(seconds=later)
     folders = [folder_of(moment + timedelta(hours=zone), form) for moment, zone in zip(moments, zones, strict=True)]
     files = [f"{moment:%Y%m%d-%H%M%S}000.csv" for moment in moments]

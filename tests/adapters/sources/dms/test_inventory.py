@@ -23,9 +23,7 @@ APART = {"load": "full/{schema}/{table}", "changes": "cdc/{schema}/{table}"}
         ({"cdc_path": "cdcx"}, "shop/orders", "of the files of transactions is not there (cdcx)"),
     ],
 )
-def test_a_folder_that_is_not_there_is_said(
-    tmp_path: Path, options: dict[str, Any], there: str, words: str
-) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path, options: dict[str, Any], there: str, words: str) -> None:
     (tmp_path / "landing" / there).mkdir(parents=True)
     runtime = Runtime(lambda: None, tmp_path, state=tmp_path / "state")
     landing = build_inventory({"path": "landing", "formats": {}, **options}, runtime)

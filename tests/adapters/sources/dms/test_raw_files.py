@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from sparkless import no_spark
 
 from lakeward.adapters.sources.dms.options import DmsOptions, place
 from lakeward.adapters.sources.dms.source import DmsSource
@@ -21,10 +22,6 @@ from lakeward.core.schema import Column, Schema, parse_type
 TABLE = TableName("shop", "orders")
 SCHEMA = Schema((Column("id", parse_type("int")), Column("name", parse_type("string"))))
 LOAD, CHANGES = "LOAD00000001.csv", "20261122-100000000.csv"
-
-
-def no_spark() -> NoReturn:
-    raise AssertionError("Spark is not needed")
 
 
 def source_of(folder: Path, **options: Any) -> DmsSource:

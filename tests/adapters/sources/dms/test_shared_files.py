@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkException
+from java_errors import java_error
 
 from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.adapters.sources.dms.paths.file_names import STANDARD
@@ -90,18 +90,10 @@ def archiving(landed: Landed, tmp_path: Path) -> None:
     landed.shared.folder = replace(landed.folder, archive=tmp_path / "backup")
 
 
-def thrown(name: str, message: str) -> PySparkException:
-    """An error of Spark for a Java exception."""
-    error = PySparkException(message)
-    java = SimpleNamespace(getClass=lambda: SimpleNamespace(getName=lambda: name))
-    error._origin = SimpleNamespace(  # type: ignore[attr-defined]
-        getClass=java.getClass, getCause=lambda: None, getMessage=lambda: message
-    )
-    return error
-
-
 def test_a_store_that_does_not_answer_is_asked_again_at_the_next_poll(landed: Landed) -> None:
-    landed.spark.failing[FIRST] = thrown("java.net.ConnectException", f"s3://shop/{FIRST}: connection refused")
+    landed.spark.failing[FIRST] = java_error(
+        "java.net.ConnectException", message=f"s3://shop/{FIRST}: connection refused"
+    )
     found = landed.refused()
     assert isinstance(found, StoreUnreachable)
     assert found.retryable
@@ -110,7 +102,7 @@ def test_a_store_that_does_not_answer_is_asked_again_at_the_next_poll(landed: La
 
 
 def test_a_file_that_cannot_be_read_stops_all_from_it_on_and_is_not_read_again_at_each_poll(landed: Landed) -> None:
-    landed.spark.failing[SECOND] = thrown("java.io.IOException", f"{SECOND}: not in GZIP format")
+    landed.spark.failing[SECOND] = java_error("java.io.IOException", message=f"{SECOND}: not in GZIP format")
     assert landed.take() == [FIRST]
     (applied, _) = landed.listed()
     past = ObjectHistory(applied={FIRST: applied})
@@ -120,8 +112,7 @@ def test_a_file_that_cannot_be_read_stops_all_from_it_on_and_is_not_read_again_a
 
 
 def test_a_file_that_could_not_be_read_is_looked_at_again_after_a_while(landed: Landed) -> None:
-    """There was no room to stage it, say: the file is as it was, and can be read now."""
-    landed.spark.failing[FIRST] = thrown("java.io.IOException", "No space left on device")
+    landed.spark.failing[FIRST] = java_error("java.io.IOException", message="No space left on device")
     assert isinstance(landed.refused(), SourceError)
     landed.spark.failing.clear()
     landed.refused()
@@ -130,7 +121,7 @@ def test_a_file_that_could_not_be_read_is_looked_at_again_after_a_while(landed: 
 
 
 def test_an_error_that_is_raised_again_keeps_nothing_of_the_times_before(landed: Landed) -> None:
-    landed.spark.failing[FIRST] = thrown("java.io.IOException", f"{FIRST}: not in GZIP format")
+    landed.spark.failing[FIRST] = java_error("java.io.IOException", message=f"{FIRST}: not in GZIP format")
     depths = []
     for _ in range(3):
         traceback, depth = landed.refused().__traceback__, 0
@@ -140,9 +131,7 @@ def test_an_error_that_is_raised_again_keeps_nothing_of_the_times_before(landed:
     assert depths[0] == depths[2]
 
 
-def test_files_that_were_put_away_before_a_table_was_configured_are_not_left_out_in_silence(
-    landed: Landed, tmp_path: Path
-) -> None:
+def test_files_archived_before_a_table_was_configured_are_an_error(landed: Landed, tmp_path: Path) -> None:
     archiving(landed, tmp_path)
     assert landed.take() == [FIRST, SECOND]
     (applied, _) = landed.listed()
@@ -156,7 +145,6 @@ def test_files_that_were_put_away_before_a_table_was_configured_are_not_left_out
 
 
 def test_a_table_made_anew_or_taken_back_is_not_said_to_have_what_it_had(landed: Landed, tmp_path: Path) -> None:
-    """The folder `state` may stay where a table is dropped: what it says of a table that is gone is not true."""
     archiving(landed, tmp_path)
     landed.take(ObjectHistory(has_no_batch=True))
     first, second = sorted(landed.listed(), key=lambda item: item.name)
@@ -182,10 +170,7 @@ def test_a_table_made_anew_or_taken_back_is_not_said_to_have_what_it_had(landed:
     assert landed.shared.staged.select_finished([FIRST, SECOND], (ITEM,)) == [FIRST]
 
 
-def test_each_file_is_read_where_it_was_staged_last(
-    landed: Landed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was read while it was copied, and again since; another of the first time waits in the same part."""
+def test_a_file_is_read_where_staged_last(landed: Landed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     landed.take()
     (tmp_path / "landing" / FIRST).write_text("I,item,shop,1,a\nU,item,shop,1,b\n", encoding="utf-8")
     landed.take()

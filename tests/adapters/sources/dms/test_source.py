@@ -41,7 +41,6 @@ def test_many_files_of_one_layout_are_one_read(project: Project, monkeypatch: py
 
 
 def test_growing_files_are_left_for_the_next_batch(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And so are all behind them, since they come after."""
     project.put("LOAD00000001.csv", "1,a,1.00\n")
     growing = project.put("20261121-100000000.csv", "U,1,b,2.00\n")
     project.put("20261121-100000001.csv", "U,1,c,3.00\n")
@@ -78,7 +77,6 @@ def test_batches_are_bounded_by_files_and_by_bytes(project: Project) -> None:
 
 
 def test_header_op_and_line_ends_are_found_file_by_file(project: Project) -> None:
-    """A load with a header and no Op, one with Op and no header, changes in other line ends and another order."""
     project.configure(source='timestamp_column = "ts"')
     project.put("LOAD00000001.csv", "id,name,price,ts\n1,a,1.00,2026-11-21 09:00:00.000000\n")
     project.put("LOAD00000002.csv", "I,2026-11-21 09:00:00.000000,2,b,2.00\n")
@@ -89,15 +87,13 @@ def test_header_op_and_line_ends_are_found_file_by_file(project: Project) -> Non
 
 
 def test_the_commit_time_orders_and_rows_of_one_commit_are_in_the_order_of_the_file(project: Project) -> None:
-    """A later file with an earlier commit is stale; of one commit, the later row wins, and is counted."""
     project.configure(source='timestamp_column = "ts"')
     project.put("20261121-100000000.csv", "I,2026-11-21 10:00:05,1,new,1.00\n")
     project.run()
     project.put("20261121-100000001.csv", "U,2026-11-21 10:00:04,1,old,1.00\n")
     assert project.run()["shop.item"]["counts"]["stale"] == 1
     project.put(
-        "20261121-100000002.csv",
-        "U,2026-11-21 10:00:06,1,first,1.00\nU,2026-11-21 10:00:06,1,second,1.00\n",
+        "20261121-100000002.csv", "U,2026-11-21 10:00:06,1,first,1.00\nU,2026-11-21 10:00:06,1,second,1.00\n"
     )
     assert project.run()["shop.item"]["counts"]["ties"] == 1
     assert [name for _, name, _ in project.rows()] == ["second"]

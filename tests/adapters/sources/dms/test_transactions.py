@@ -153,10 +153,7 @@ def moved(content: Content) -> Content:
 
 def _placed(event: ChangeEvent, order: int) -> ChangeEvent:
     return ChangeEvent(
-        operation=event.operation,
-        position=event.position._replace(object=order),
-        key=event.key,
-        cells=event.cells,
+        operation=event.operation, position=event.position._replace(object=order), key=event.key, cells=event.cells
     )
 
 
@@ -171,9 +168,6 @@ def test_the_law_can_fail(broken: str, tmp_path: Path) -> None:
         return play(random, content, TABLES, source) != truth(written)
 
     assert sum(islice(filter(None, map(is_wrong, range(25))), 4)) == 4
-
-
-# The dialects of endpoints.
 
 
 def draw(seed: int, landing: Path) -> tuple[Style, list[tuple[TableName, Change]], list[Path]]:
@@ -233,9 +227,6 @@ def test_rows_are_read_back_whatever_the_dialect(seed: int) -> None:
         assert texts_of(style, files) == written
 
 
-# Names.
-
-
 @pytest.mark.parametrize("folder", ["", "2020/11/17/"])
 @pytest.mark.parametrize("ending", ["csv", "csv.gz"])
 def test_names_of_files_of_transactions_are_times(folder: str, ending: str) -> None:
@@ -250,13 +241,8 @@ def test_names_of_files_of_transactions_are_times(folder: str, ending: str) -> N
 @pytest.mark.parametrize(
     "name",
     [
-        "CDC_TXN-.csv",
-        "CDC_TXN-1.csv",
-        "CDC_TXN-20201317153046033.csv",
-        "CDC_TXN-20201117153046033.parquet",
-        "20201117-153046033.csv",
-        "LOAD00000001.csv",
-        "archive/CDC_TXN-20201117153046033.csv",
+        *("CDC_TXN-.csv", "CDC_TXN-1.csv", "CDC_TXN-20201317153046033.csv", "CDC_TXN-20201117153046033.parquet"),
+        *("20201117-153046033.csv", "LOAD00000001.csv", "archive/CDC_TXN-20201117153046033.csv"),
     ],
 )
 def test_other_names_are_none(name: str) -> None:
@@ -268,9 +254,6 @@ def test_a_counter_behind_the_time_is_a_number() -> None:
     orders = [found.order for name in names if (found := read_transactions(name)) is not None]
     assert orders == sorted(set(orders))
     assert len(orders) == 3
-
-
-# Rows.
 
 
 @pytest.mark.parametrize(
@@ -289,7 +272,6 @@ def test_a_counter_behind_the_time_is_a_number() -> None:
     ],
 )
 def test_a_row_says_its_table_before_the_schema(row: str, table: TableName | None) -> None:
-    """As the example of AWS has it; a word that is no operation is one only where its table is known."""
     assert table_of(row, Dialect(), [TableName("A", "B")]) == table
 
 

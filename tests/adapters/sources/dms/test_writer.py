@@ -93,9 +93,7 @@ def dimension(schema: Schema = TEXTS) -> Dimension:
 @example(Style(row_end="\r\n"), [("k", "a\r\nb", "b\r")])
 @example(Style(), [("k", None, "NULL"), ("k", "", None)])
 @example(Style(), [("k", "a, ", "b")])
-def test_what_is_written_is_what_the_reference_reader_reads(
-    style: Style, rows: list[tuple[str | None, ...]]
-) -> None:
+def test_the_reference_reader_reads_what_is_written(style: Style, rows: list[tuple[str | None, ...]]) -> None:
     rows = [r for r in rows if all(can_be_written(cell, style.dialect) for cell in r)]
     images = [dict(zip(TEXTS.names, row, strict=True)) for row in rows]
     with TemporaryDirectory() as folder:

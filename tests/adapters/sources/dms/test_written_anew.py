@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from sparkless import no_spark
 
 from lakeward.adapters.sources.dms.options import DmsOptions, place
 from lakeward.adapters.sources.dms.source import DmsSource
@@ -16,10 +16,6 @@ from lakeward.adapters.sources.landing.places import Places
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ports import Entry
 from lakeward.core.schema import Column, Schema, parse_type
-
-
-def no_spark() -> SparkSession:
-    raise AssertionError("Spark is not needed")
 
 
 @pytest.mark.parametrize(("written", "cells"), [(5, {"v": "1", "id": "x"}), (6, {})], ids=["before", "since"])

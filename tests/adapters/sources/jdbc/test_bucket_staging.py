@@ -22,8 +22,6 @@ from lakeward.plugins import Runtime
 
 @dataclass
 class BucketPlay(Play):
-    """A pipeline whose rows are staged in a bucket."""
-
     s3: Buckets = field(default_factory=Buckets)
     name: str = ""
 
@@ -122,10 +120,7 @@ def test_a_process_that_dies_before_its_commit_is_followed_by_one_that_applies_t
 
 
 @pytest.mark.parametrize("written", [0, 1, 2])
-def test_a_process_that_dies_while_it_stages_leaves_nothing_that_is_applied(
-    play: BucketPlay, monkeypatch: pytest.MonkeyPatch, written: int
-) -> None:
-    """Half of a snapshot is never taken for one; it goes a day later, by whoever reads then, or `maintain`."""
+def test_half_a_snapshot_is_never_applied(play: BucketPlay, monkeypatch: pytest.MonkeyPatch, written: int) -> None:
     of_rows(play, 1, 2, 3)
     with monkeypatch.context() as patched:
         _die_behind(patched, written)

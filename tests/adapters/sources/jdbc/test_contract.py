@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import pytest
 from fake_database import START, FakeDatabase
+from sparkless import no_spark
 
 from lakeward.adapters.sources.jdbc import read_options
 from lakeward.adapters.sources.jdbc.source import JdbcSource, make_source
@@ -59,9 +60,6 @@ def updated_at(item: Item) -> datetime:
 
 def make(tmp_path: Path, change: Callable[[JdbcSource], Any] = lambda source: source) -> Feed:
     databases = {table.name: Tables(rows_in_a_file=1000) for table in (DIMENSION, OTHER)}
-
-    def no_spark() -> None:
-        raise AssertionError("Spark is not needed")
 
     def open_source() -> Any:
         options: dict[str, Any] = {"url": "jdbc:postgresql://db/shop", "path": "staged", "cursor": CURSOR.name}

@@ -143,18 +143,14 @@ def _holds(condition: str, value: int | None) -> bool:
         ({"cursr": "at"}, "no key 'cursr'"),
     ],
 )
-def test_settings_that_cannot_be_meant_are_refused_without_showing_a_secret(
-    settings: dict[str, object], words: str
-) -> None:
+def test_invalid_settings_are_refused_without_showing_a_secret(settings: dict[str, object], words: str) -> None:
     runtime = Runtime(lambda: None, file=Path("lakeward.toml"))
     with pytest.raises(ConfigError, match=words) as refused:
         read_options({"url": "jdbc:postgresql://db/shop", "formats": {}, **settings}, runtime)
     assert "hunter2" not in str(refused.value)
 
 
-def test_the_time_at_which_a_snapshot_was_read_is_in_utc_and_that_of_a_cursor_where_the_database_writes_it(
-    tmp_path: Path,
-) -> None:
+def test_a_snapshot_has_a_time_in_utc_and_a_cursor_one_of_the_database(tmp_path: Path) -> None:
     berlin = {"source_zone": "Europe/Berlin"}
     for cursor, zone in ((None, "UTC"), ("updated_at", "Europe/Berlin")):
         own = {} if cursor is None else {"cursor": cursor}

@@ -111,9 +111,7 @@ def asked(connection: Connection, dialect: Dialect, query: Query = SNAPSHOT) -> 
         ("oracle", {}, None),
     ],
 )
-def test_the_place_in_the_log_is_what_the_user_may_see_of_it(
-    product: str, answers: Mapping[str, Rows], place: str | None
-) -> None:
+def test_the_log_position_is_read(product: str, answers: Mapping[str, Rows], place: str | None) -> None:
     assert asked(Connection(answers), dialect_of(product)).position() == place
 
 

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from fake_broker import FakeBroker
 from fake_database import ITEM, START, FakeDatabase
+from sparkless import no_spark
 
 from lakeward.adapters.sources import jdbc, kafka
 from lakeward.adapters.sources.jdbc.columns import columns_of, drop_columns, refuse_other_forms
@@ -36,10 +37,6 @@ from lakeward.core.settings.source_catalogue import SourceColumn, SourceTable
 from lakeward.plugins import Runtime
 
 TOPIC = "shop.shop.item"
-
-
-def no_spark() -> None:
-    raise AssertionError("Spark is not needed")
 
 
 @dataclass
@@ -88,14 +85,12 @@ class Shop:
         self.unsent.append((key, json.dumps({"op": operation, **images, "source": source}).encode()))
 
     def send(self, most: int = 1000) -> None:
-        """Let the connector send what it has, in order."""
         for key, value in self.unsent[:most]:
             partitions = len(self.broker.made[TOPIC][1])
             self.broker.send(TOPIC, value, key=json.dumps({"id": key}).encode(), partition=key % partitions)
         del self.unsent[:most]
 
     def open(self) -> Any:
-        """Open the source as a new process does."""
         then = {"then": "kafka", "kafka": {"servers": "h:9092", "topics": "shop.{schema}.{table}"}}
         options = {"url": "jdbc:postgresql://db/shop", "path": "staged", "formats": {ITEM: {}}, **then}
         made = jdbc.build(options, Runtime(no_spark, self.folder, state=self.folder / "state", now=lambda: START))
@@ -109,7 +104,6 @@ class Shop:
 
     @property
     def names(self) -> dict[int, str]:
-        """The table of the database, as names by key."""
         return {row["id"]: row["name"] for row in self.database.rows}
 
     def take(self) -> ObjectSelection:
@@ -142,7 +136,6 @@ class Shop:
         return True
 
     def run(self) -> None:
-        """Apply what waits until nothing does."""
         for _ in range(100):
             if not self.step():
                 return
@@ -360,9 +353,7 @@ def test_a_topic_that_is_not_there_stops_a_table_before_it_is_read(tmp_path: Pat
     ],
     ids=["the topic is created anew", "messages are deleted"],
 )
-def test_a_loss_after_the_snapshot_stops_the_table(
-    tmp_path: Path, change: Callable[[FakeBroker], None], code: str
-) -> None:
+def test_a_later_loss_stops_the_table(tmp_path: Path, change: Callable[[FakeBroker], None], code: str) -> None:
     shop = begun(tmp_path)
     shop.run()
     shop.send()
@@ -394,24 +385,15 @@ def described(**types: tuple[str, str | None]) -> SourceTable:
 @pytest.mark.parametrize(
     ("written", "own", "declared"),
     [
-        ("time", "string", None),
-        ("time(6)", "string", None),
-        ("time without time zone", "string", None),
-        ("timetz", "string", None),
-        ("INTERVAL DAY(2) TO SECOND(6)", "string", None),
-        ("interval", "string", None),
-        ("bit varying(3)", "string", None),
-        ("money", "string", None),
-        ("_text", "string", None),
+        *((word, "string", None) for word in ("time", "time(6)", "time without time zone", "timetz", "interval")),
+        *((word, "string", None) for word in ("INTERVAL DAY(2) TO SECOND(6)", "bit varying(3)", "money", "_text")),
         ("integer[]", "string", None),
         ("numeric", None, "string"),
         ("timestamp", "timestamp_ntz", "string"),
         ("int4", "int", "string"),
     ],
 )
-def test_a_column_that_messages_send_in_another_form_is_refused(
-    written: str, own: str, declared: str | None
-) -> None:
+def test_a_column_with_another_form_in_messages_is_refused(written: str, own: str, declared: str | None) -> None:
     table = described(odd=(written, own), name=("text", "string"))
     columns = [Column("id", parse_type("int"))]
     columns += [Column("odd", parse_type(declared))] if declared else []

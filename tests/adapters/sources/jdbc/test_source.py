@@ -195,9 +195,7 @@ def test_an_empty_table_and_one_that_gets_its_first_rows(tmp_path: Path) -> None
         ({"cursor": "id", "overlap": "5m"}, True, "`overlap` does not go with the cursor"),
     ],
 )
-def test_a_table_that_cannot_be_read_so_is_refused_before_it_is_read(
-    tmp_path: Path, settings: dict[str, str], snapshots: bool, words: str
-) -> None:
+def test_bad_settings_are_refused(tmp_path: Path, settings: dict[str, str], snapshots: bool, words: str) -> None:
     play = Play(tmp_path, settings=settings, snapshots=snapshots)
     with pytest.raises(ConfigError, match=words) as refused:
         play.take()
@@ -216,7 +214,6 @@ def test_a_table_that_the_database_lacks_or_that_has_no_key_is_refused(tmp_path:
 
 
 def test_two_tables_of_one_read_the_same_rows(tmp_path: Path) -> None:
-    """A mirror and a history: what one has applied stays until the other has it as well."""
     one = of_rows(Play(tmp_path), 1, 2)
     other = with_settings(one)
     other.seen, other.rows, other.left = {}, {}, set()
@@ -289,7 +286,6 @@ def play_steps(play: Play, steps: list[tuple[str, int]]) -> None:
 
 
 def wait(play: Play, seconds: int) -> None:
-    """Let time pass; a transaction ends within 30 seconds."""
     if seconds > 10 or any(
         row["updated_at"] < at((play.now - START) / SECOND - 15) for row in play.database.hidden
     ):
@@ -319,9 +315,7 @@ def cut_off(play: Play) -> None:
 
 @settings(max_examples=60)
 @given(steps=STEPS, snapshots=st.booleans())
-def test_whatever_happens_the_table_becomes_that_of_the_database(
-    steps: list[tuple[str, int]], snapshots: bool
-) -> None:
+def test_the_table_becomes_that_of_the_database(steps: list[tuple[str, int]], snapshots: bool) -> None:
     with TemporaryDirectory() as made:
         play = by_cursor(Path(made), snapshots=snapshots, overlap="30s")
         play_steps(play, steps)

@@ -65,9 +65,6 @@ def many(s3_server: Buckets) -> str:
     return name
 
 
-# Listing.
-
-
 def test_all_pages_are_listed_and_each_once(s3: Buckets, many: str) -> None:
     folder = Folder(f"s3://{many}/landing", PLACES, store=BucketStore(find_access().client))
     found, others = folder.list(TABLE) or ((), ())
@@ -102,9 +99,7 @@ def test_whether_files_changed_is_looked_up_from_the_first_of_them_on(s3: Bucket
     assert CHANGES[-5] < listing.asked["start-after"].removeprefix("landing/shop/orders/")
 
 
-def test_keys_that_hadoop_would_take_for_others_are_named_and_not_read(
-    s3: Buckets, landing: Folder, bucket: str
-) -> None:
+def test_keys_that_hadoop_reads_as_others_are_not_read(s3: Buckets, landing: Folder, bucket: str) -> None:
     names = ("LOAD00000001.csv", "../../LOAD00000002.csv", "a//LOAD00000003.csv", "./LOAD00000004.csv")
     for name in (*names, "a/", "_tmp/LOAD00000005.csv"):
         s3.put(f"s3://{bucket}/landing/shop/orders/{name}", "1\n")
@@ -131,9 +126,6 @@ def test_files_of_many_tables_are_seen(s3: Buckets, landing: Folder, bucket: str
     assert landing.find_by_prefix("CDC_TXN-") == "changes/CDC_TXN-1.csv"
 
 
-# Reading.
-
-
 def test_the_head_of_an_object_is_one_range(s3: Buckets, landing: Folder, bucket: str) -> None:
     s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", b"1,abcdefg\n" * HEAD_BYTES)
     landing.list(TABLE)
@@ -145,9 +137,7 @@ def test_the_head_of_an_object_is_one_range(s3: Buckets, landing: Folder, bucket
 
 @pytest.mark.parametrize("content", ["", "1,Köln\n2,Kiel"])
 @pytest.mark.parametrize("name", ["LOAD00000001.csv", "LOAD00000001.csv.gz"])
-def test_the_head_of_a_small_object_is_all_of_it(
-    s3: Buckets, landing: Folder, bucket: str, name: str, content: str
-) -> None:
+def test_a_small_object_is_read_whole(s3: Buckets, landing: Folder, bucket: str, name: str, content: str) -> None:
     data = content.encode()
     s3.put(f"s3://{bucket}/landing/shop/orders/{name}", gzip.compress(data) if name.endswith(".gz") else data)
     assert landing.head(TABLE, name) == content
@@ -183,9 +173,7 @@ def test_an_object_is_read_from_anywhere(s3: Buckets, landing: Folder, bucket: s
         assert file.read() == content
 
 
-def test_an_object_that_is_replaced_while_it_is_read_is_not_mixed(
-    s3: Buckets, landing: Folder, bucket: str
-) -> None:
+def test_an_object_replaced_while_it_is_read_is_not_mixed(s3: Buckets, landing: Folder, bucket: str) -> None:
     s3.put(f"s3://{bucket}/landing/a", b"a" * 200_000)
     with landing.store.open(f"s3://{bucket}/landing/a") as file:
         assert file.read(1) == b"a"
@@ -202,12 +190,7 @@ def test_an_object_that_went_away_is_named(s3: Buckets, landing: Folder, bucket:
     assert landing.etag(TABLE, "LOAD00000009.csv") is None
 
 
-# What changed.
-
-
-def test_an_object_of_the_same_size_and_another_content_is_rewritten(
-    s3: Buckets, landing: Folder, bucket: str
-) -> None:
+def test_an_object_of_equal_size_and_new_content_is_rewritten(s3: Buckets, landing: Folder, bucket: str) -> None:
     """The times of S3 are in seconds: the tag tells."""
     s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,a\n")
     [before] = take(landing).objects
@@ -226,9 +209,6 @@ def test_an_emptied_prefix_is_an_alarm_and_no_missing_folder(s3: Buckets, landin
         with pytest.raises(AlarmRaised) as raised:
             take(folder, ObjectHistory(applied={before.name: before}, last_applied=before.name))
         assert raised.value.code == "LEDGER-005"
-
-
-# The archive.
 
 
 @pytest.fixture
@@ -256,9 +236,7 @@ def test_an_object_that_changed_since_it_was_applied_stays(s3: Buckets, kept: Fo
     assert s3.keys(bucket) == ["landing/shop/orders/LOAD00000001.csv"]
 
 
-def test_an_object_that_is_rewritten_while_it_is_copied_stays(
-    s3: Buckets, kept: Folder, bucket: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_rewritten_object_stays(s3: Buckets, kept: Folder, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     s3.put(f"s3://{bucket}/landing/shop/orders/LOAD00000001.csv", "1,a\n")
     [found] = take(kept).objects
     assert isinstance(kept.store, BucketStore)
@@ -274,26 +252,19 @@ def test_an_object_that_is_rewritten_while_it_is_copied_stays(
     assert contents == [b"1,a\n", b"1,b\n"]
 
 
-# What S3 refuses.
-
-
 def test_a_bucket_that_is_not_there_is_a_mistake_in_the_settings(landing: Folder) -> None:
     with pytest.raises(ConfigError, match="the bucket no-such-bucket does not exist"):
         take(Folder("s3://no-such-bucket/landing", PLACES, store=landing.store))
 
 
-def test_a_prefix_where_nothing_is_and_never_was_is_a_mistake_in_the_settings(
-    s3: Buckets, landing: Folder, bucket: str
-) -> None:
+def test_a_prefix_without_objects_is_a_mistake_in_the_settings(s3: Buckets, landing: Folder, bucket: str) -> None:
     with pytest.raises(ConfigError, match=r"the landing folder s3://.*/landing does not exist"):
         take(landing)
     s3.put(f"s3://{bucket}/landing/shop/lines/LOAD00000001.csv", "1\n")
     assert take(landing).objects == ()
 
 
-def test_a_server_that_does_not_answer_is_asked_again_later(
-    landing: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_does_not_answer_is_retryable(landing: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
     store = BucketStore(find_access().client)
     with pytest.raises(StoreUnreachable) as failed:
@@ -301,9 +272,7 @@ def test_a_server_that_does_not_answer_is_asked_again_later(
     assert failed.value.retryable
 
 
-def test_without_credentials_it_is_said_where_they_come_from(
-    landing: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_credentials_are_an_error_with_a_hint(landing: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(ConfigError, match="there are no credentials") as failed:
@@ -345,9 +314,7 @@ def test_what_s3_refuses_is_said_in_words(
         ("gs://a-bucket/b", "s3://a-bucket/backup", "is neither a folder nor in S3"),
     ],
 )
-def test_an_archive_or_a_url_that_cannot_be_is_refused(
-    s3: Buckets, tmp_path: Path, path: str, archive: str, words: str
-) -> None:
+def test_an_invalid_archive_is_refused(s3: Buckets, tmp_path: Path, path: str, archive: str, words: str) -> None:
     options = {"path": path, "archive": archive, "landing": "archived", "formats": {}}
     with pytest.raises(ConfigError, match=words):
         build_inventory(options, Runtime(lambda: None, tmp_path))

@@ -225,7 +225,6 @@ def test_the_head_of_a_file_whose_first_row_is_great_has_that_row(landing: Folde
 
 @pytest.mark.parametrize("op", ["", "I,"])
 def test_the_head_has_the_first_row_whole_whatever_lines_are_in_its_quotes(landing: Folder, op: str) -> None:
-    """Else nothing would say whether it has Op, or how its rows end."""
     first = f'{op}1,"{"line" * 4096}' + "\r\na" * HEAD_BYTES + '"\r\n'
     put(landing, "LOAD00000001.csv", (first + f"{op}2,b\r\n" * HEAD_BYTES).encode())
     head = landing.head(TABLE, "LOAD00000001.csv", quote='"')
@@ -266,9 +265,7 @@ WHOLE = "Replace the file by a whole one"
         ),
     ],
 )
-def test_a_file_that_cannot_be_unpacked_is_named(
-    landing: Folder, name: str, content: bytes, words: list[str]
-) -> None:
+def test_a_packed_file_in_error_is_named(landing: Folder, name: str, content: bytes, words: list[str]) -> None:
     put(landing, name, content)
     with pytest.raises(SourceError, match=rf"shop\.orders: {name} cannot be read") as refused:
         landing.head(TABLE, name)

@@ -79,7 +79,6 @@ def test_the_archive_is_looked_into_where_a_table_begins(tmp_path: Path, file: P
 
 
 def test_files_of_two_folders_are_seen_alike_whatever_they_are_called(tmp_path: Path, file: Path) -> None:
-    """The names of one folder say nothing of where those of the other sort."""
     folder = Folder(tmp_path, Places(Place(STANDARD, shared="cdc")))
     write(file, "1,a\n", 100)
     changes = tmp_path / "cdc" / "CDC_TXN-20201117153046033.csv"

@@ -34,15 +34,11 @@ def of_dms(s3: Buckets) -> Callable[..., Callable[[str], Collection[TableName]]]
         ("shop/orders/20141029-113401000.csv.gz", [ORDERS]),
         ("shop/orders/2014/10/29/20141029-113401000.csv", [ORDERS]),
         ("SHOP/Orders/LOAD00000001.csv", [ORDERS]),
-        ("shop/orders/notes.txt", []),
-        ("shop/orders/_LOAD00000001.csv", []),
-        ("shop/orders/_tmp/LOAD00000001.csv", []),
-        ("shop/orders/", []),
-        ("shop/orders", []),
-        ("shop//orders/LOAD00000001.csv", []),
-        ("shop/orders_old/LOAD00000001.csv", []),
-        ("shop/other/LOAD00000001.csv", []),
-        ("LOAD00000001.csv", []),
+        *(
+            (f"shop/orders{key}", [])
+            for key in ("/notes.txt", "/_LOAD00000001.csv", "/_tmp/LOAD00000001.csv", "/", "")
+        ),
+        *((f"{folder}LOAD00000001.csv", []) for folder in ("shop//orders/", "shop/orders_old/", "shop/other/", "")),
         ("", []),
     ],
 )

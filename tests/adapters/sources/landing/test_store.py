@@ -43,9 +43,7 @@ def test_what_sorts_before_the_start_is_left_out(tmp_path: Path) -> None:
     }
 
 
-def test_folders_that_sort_before_the_start_are_not_looked_into_where_it_lies_in_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_sorted_before_the_start_are_not_scanned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for day in ("2025/12/31", "2026/11/19", "2026/11/20", "2026/12/01", "p2026"):
         put(tmp_path / day / "a.csv")
     put(tmp_path / "LOAD00000001.csv")
@@ -57,9 +55,7 @@ def test_folders_that_sort_before_the_start_are_not_looked_into_where_it_lies_in
     assert not [path for path in looked if path.endswith(("2025", "19"))]
 
 
-def test_a_hash_tells_contents_apart_and_of_great_files_their_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hash_of_a_large_file_is_of_its_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_store, "HASHED_WHOLE", 30)
     monkeypatch.setattr(local_store, "HASHED_ENDS", 10)
     one, two, middle, end = (
@@ -90,9 +86,7 @@ def test_another_file_of_the_name_is_not_overwritten(tmp_path: Path) -> None:
     assert found == {"f.csv": b"of an earlier load\n", "f.csv.2": b"new\n", "f.csv.3": b"newer\n"}
 
 
-def test_a_great_file_is_not_removed_for_one_with_the_same_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_large_file_with_equal_ends_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local_store, "HASHED_WHOLE", 30)
     monkeypatch.setattr(local_store, "HASHED_ENDS", 10)
     target = put(tmp_path / "backup" / "f.csv", b"a" * 40)
@@ -101,9 +95,7 @@ def test_a_great_file_is_not_removed_for_one_with_the_same_ends(
     assert (tmp_path / "backup" / "f.csv.2").read_bytes() == changed
 
 
-def test_a_file_that_is_rewritten_while_it_is_compared_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_rewritten_while_it_is_compared_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file, target = put(tmp_path / "f.csv"), put(tmp_path / "backup" / "f.csv")
     place = local_store.free_place
 
@@ -117,9 +109,7 @@ def test_a_file_that_is_rewritten_while_it_is_compared_stays(
     assert file.read_bytes() == b"another night\n"
 
 
-def test_a_file_is_copied_to_another_disk_and_only_then_removed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_is_copied_to_another_disk_then_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rename = Path.rename
 
     def on_one_disk(self: Path, target: Path) -> Path:

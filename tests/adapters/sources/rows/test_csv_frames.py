@@ -18,15 +18,7 @@ from lakeward.adapters.sources.csv.repeated_header import OTHER_ORDER, SAME_ORDE
 from lakeward.adapters.sources.rows.csv_frames import WHOLE_FILES, read_csv
 from lakeward.adapters.sources.rows.read_spec import NumberedFile, Reading, file_frame
 from lakeward.adapters.spark.execution import parallelism
-from lakeward.adapters.spark.frames.source_rows import (
-    BLANK,
-    BROKEN,
-    LINE,
-    NAME,
-    TORN,
-    VALUE,
-    to_events,
-)
+from lakeward.adapters.spark.frames.source_rows import BLANK, BROKEN, LINE, NAME, TORN, VALUE, to_events
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.schema import Column, Schema, Type
@@ -57,7 +49,6 @@ def read(
     dialect: Dialect = DIALECT,
     has_torn_rows: bool = False,
 ) -> DataFrame:
-    """Return the rows of files in a folder."""
     paths = [str(folder / file) for file in files or ("t.csv",)]
     return read_csv(spark, paths, layout, reading(folder, dialect), has_torn_rows=has_torn_rows)
 
@@ -110,7 +101,6 @@ def expected(text: str, dialect: Dialect, *, is_crlf: bool) -> Mapping[int, Reco
     ],
 )
 def test_every_row_is_read_by_the_rules(spark: SparkSession, tmp_path: Path, name: str, is_crlf: bool) -> None:
-    """Fields, NULLs, line numbers and broken rows of 150 files, gzip or not, are those of the reference."""
     dialect, random = DIALECTS[name], Random(f"{name} {is_crlf}")
     texts = {}
     for number in range(150):
@@ -144,19 +134,14 @@ def test_every_row_is_read_by_the_rules(spark: SparkSession, tmp_path: Path, nam
 
 
 @pytest.mark.parametrize("has_torn_rows", [False, True])
-def test_rows_are_read_from_the_line_after_the_header(
-    spark: SparkSession, tmp_path: Path, has_torn_rows: bool
-) -> None:
+def test_rows_begin_after_the_header(spark: SparkSession, tmp_path: Path, has_torn_rows: bool) -> None:
     (tmp_path / "t.csv").write_text("\na,b,c\n1,x,y\n")
     layout = replace(LAYOUT, has_header=True, header_end=2)
     rows = read(spark, tmp_path, layout=layout, has_torn_rows=has_torn_rows)
     assert [(row[LINE], row["a"]) for row in rows.collect()] == [(3, "1")]
 
 
-def test_lines_of_a_large_file_that_all_cores_take_apart_keep_their_numbers(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The first is that of the header, and a byte order mark is before it alone."""
+def test_lines_keep_their_numbers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "t.csv").write_text("\ufeffa,b,c\n" + "".join(f'{n},"x,{n}",\n' for n in range(500)), "utf-8")
     monkeypatch.setattr(parallelism, "_LARGE_BYTES", 0)
     rows = read(spark, tmp_path, layout=replace(LAYOUT, has_header=True))
@@ -166,10 +151,7 @@ def test_lines_of_a_large_file_that_all_cores_take_apart_keep_their_numbers(
 
 
 @pytest.mark.parametrize("files", [("a b%20.csv", "c+d.csv"), ("x/a b%20.csv", "x/ü.csv"), ("x/1.csv", "y/1.csv")])
-def test_a_row_has_the_path_of_its_file_below_the_landing_folder(
-    spark: SparkSession, tmp_path: Path, files: tuple[str, ...]
-) -> None:
-    """Also where all files lie in one folder, of which only the last part is told."""
+def test_a_row_has_the_path_of_its_file(spark: SparkSession, tmp_path: Path, files: tuple[str, ...]) -> None:
     for file in files:
         (tmp_path / file).parent.mkdir(exist_ok=True)
         (tmp_path / file).write_text("1,2,3\n")
@@ -178,7 +160,6 @@ def test_a_row_has_the_path_of_its_file_below_the_landing_folder(
 
 
 def test_a_repeated_header_is_found_as_by_the_reference(spark: SparkSession, tmp_path: Path) -> None:
-    """In any case, with what may stand around a name, in its order or in another; NULL is an empty name."""
     pieces = ("a", "B", " b", "c", "C\r", "\ufeffa", "\u00a0a\t", '"c"', "x", "", "NULL")
     lines = [",".join(row) for row in product(pieces, repeat=3) if any(row)]
     (tmp_path / "t.csv").write_text("a,b,c\n" + "\n".join(lines) + "\n", newline="")

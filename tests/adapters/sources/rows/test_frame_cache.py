@@ -36,8 +36,6 @@ FIRST, SECOND = SourceObject("f1", 1, 10, 5), SourceObject("f2", 2, 10, 5)
 
 @dataclass
 class Frame:
-    """A frame that says whether it is kept."""
-
     is_kept: bool = False
     is_in_memory: bool = False
 

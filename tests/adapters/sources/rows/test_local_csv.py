@@ -261,10 +261,7 @@ def test_files_that_only_spark_reads_are_left_to_spark(data: bytes, type_: str, 
 def test_a_quote_that_is_never_closed_makes_a_torn_row() -> None:
     table = dimension([], ["string"])
     rows = read_csv(b'a\n"b\nc\n', Layout(("c string",), False, False), reading(table))
-    assert rows.select([LINE, TORN]).to_pylist() == [
-        {LINE: 1, TORN: False},
-        {LINE: 2, TORN: True},
-    ]
+    assert rows.select([LINE, TORN]).to_pylist() == [{LINE: 1, TORN: False}, {LINE: 2, TORN: True}]
 
 
 def test_a_table_that_spark_alone_reads_says_why() -> None:

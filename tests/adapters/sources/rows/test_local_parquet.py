@@ -137,9 +137,7 @@ def table_of(name: str, values: Sequence[Any], type_: pa.DataType) -> pa.Table:
         ("name", [b"\xff"], pa.binary(), "cannot be read here"),
     ],
 )
-def test_files_that_only_spark_reads_are_left_to_spark(
-    tmp_path: Path, name: str, values: Sequence[Any], type_: pa.DataType, why: str
-) -> None:
+def test_spark_reads_others(tmp_path: Path, name: str, values: Sequence[Any], type_: pa.DataType, why: str) -> None:
     path, found = write(tmp_path, table_of(name, values, type_), "a.parquet")
     schema = Schema(tuple(c for c in found.schema if c.name != "Op"))
     if name == "name":
@@ -152,9 +150,7 @@ def test_files_that_only_spark_reads_are_left_to_spark(
 @pytest.mark.parametrize(
     ("operations", "keeps_text", "why"), [("IX", False, "goes into quarantine"), ("I", True, "kept as a text")]
 )
-def test_rows_whose_texts_are_kept_are_left_to_spark(
-    tmp_path: Path, operations: str, keeps_text: bool, why: str
-) -> None:
+def test_rows_with_texts_are_left_to_spark(tmp_path: Path, operations: str, keeps_text: bool, why: str) -> None:
     rows = pa.table({"Op": [*operations], "id": [*range(len(operations))]})
     path, found = write(tmp_path, rows, "a.parquet")
     schema = Schema((Column("id", parse_type("bigint")),))

@@ -11,6 +11,7 @@ import pytest
 from lakeward.adapters.sources.rows.parquet_footers import PhysicalForm, read_footer
 from lakeward.core.errors import SourceError
 
+PLAIN, SPLIT = {"use_dictionary": False}, "BYTE_STREAM_SPLIT"
 ROWS = pa.table({"id": [1, 2], "of": [{"price": 1.5}, {"price": 2.5}]})
 
 
@@ -19,21 +20,11 @@ ROWS = pa.table({"id": [1, 2], "of": [{"price": 1.5}, {"price": 2.5}]})
     [
         ({"compression": {"of.price": "brotli"}}, "of.price", "compressed with BROTLI"),
         ({"compression": "brotli"}, "id", "compressed with BROTLI"),
-        (
-            {"use_dictionary": False, "column_encoding": {"of.price": "BYTE_STREAM_SPLIT"}},
-            "of.price",
-            "encoded as BYTE_STREAM_SPLIT",
-        ),
-        (
-            {"use_dictionary": False, "column_encoding": {"id": "BYTE_STREAM_SPLIT"}, "row_group_size": 1},
-            "id",
-            "encoded as BYTE_STREAM_SPLIT",
-        ),
+        ({**PLAIN, "column_encoding": {"of.price": SPLIT}}, "of.price", f"encoded as {SPLIT}"),
+        ({**PLAIN, "column_encoding": {"id": SPLIT}, "row_group_size": 1}, "id", f"encoded as {SPLIT}"),
     ],
 )
-def test_a_codec_or_encoding_that_spark_cannot_read_is_named_with_its_column(
-    tmp_path: Path, written: dict[str, object], column: str, found: str
-) -> None:
+def test_an_unreadable_codec_is_named(tmp_path: Path, written: dict[str, object], column: str, found: str) -> None:
     pq.write_table(ROWS, tmp_path / "a.parquet", **written)
     with pytest.raises(SourceError) as caught:
         read_footer(tmp_path / "a.parquet", "shop.item", "a.parquet")

@@ -43,11 +43,7 @@ COLUMNS: dict[str, tuple[pa.Array, str, object]] = {
     "category": (pa.array(["a", None, "b", "a", "a"]).dictionary_encode(), "string", "a"),
     "view": (pa.array(["a"] * 5, pa.string_view()), "string", "a"),
     "document": (pa.ExtensionArray.from_storage(pa.json_(), pa.array(['{"a": 1}'] * 5)), "string", '{"a": 1}'),
-    "uid": (
-        pa.ExtensionArray.from_storage(pa.uuid(), pa.array([ID.bytes] * 5, pa.binary(16))),
-        "string",
-        str(ID),
-    ),
+    "uid": (pa.ExtensionArray.from_storage(pa.uuid(), pa.array([ID.bytes] * 5, pa.binary(16))), "string", str(ID)),
     "fixed": (pa.array([b"abcd"] * 5, pa.binary(4)), "binary", bytearray(b"abcd")),
     "pair": (pa.array([[1, 2]] * 5, pa.list_(pa.int32(), 2)), "list<int>", [1, 2]),
     "day": (pa.array([date(2026, 1, 1)] * 5, pa.date64()), "date", date(2026, 1, 1)),
@@ -71,7 +67,6 @@ COLUMNS: dict[str, tuple[pa.Array, str, object]] = {
 @pytest.mark.spark
 @pytest.mark.usefixtures("active")
 def test_columns_are_read_by_what_they_mean(spark: SparkSession, tmp_path: Path) -> None:
-    """Of types that no name tells, of wider ones that are declared, of none; what would be cut is told whole."""
     pq.write_table(pa.table({name: values for name, (values, _, _) in COLUMNS.items()}), tmp_path / "a.parquet")
     schema = Schema(tuple(Column(name, parse_type(type_)) for name, (_, type_, _) in COLUMNS.items()))
     found = read_footer(tmp_path / "a.parquet", "shop.item").with_types(schema)
@@ -117,7 +112,6 @@ def with_texts(bad: bytes) -> dict[str, pa.Array]:
 @pytest.mark.spark
 @pytest.mark.usefixtures("active")
 def test_a_text_that_is_not_utf8_is_reported_in_each_kind_of_column(spark: SparkSession, tmp_path: Path) -> None:
-    """No other reader could read the table: a value is NULL, and its row says why and has its bytes in hex."""
     good, bad = with_texts(GOOD), {name: of for name, of in with_texts(BAD).items() if name not in ("id", "large")}
     for number, name in enumerate(bad):
         pq.write_table(pa.table({**good, name: bad[name]}), tmp_path / f"{number}.parquet")

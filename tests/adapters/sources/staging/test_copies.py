@@ -81,9 +81,7 @@ def test_copies_of_a_killed_run_go_with_the_next_commit(read: BrokerFeed, s3: Bu
     assert s3.keys(bucket) == []
 
 
-def test_maintenance_names_and_removes_copies_whose_files_are_gone(
-    read: BrokerFeed, s3: Buckets, bucket: str
-) -> None:
+def test_maintenance_removes_copies_without_files(read: BrokerFeed, s3: Buckets, bucket: str) -> None:
     read.send()
     read.step(crashes=True)
     opened = read.open()
@@ -120,7 +118,6 @@ SHOP, OTHER = TableName("shop", "orders"), TableName("shop", "item#1")
 
 @pytest.fixture
 def copies(tmp_path: Path, s3: Buckets, bucket: str) -> StagedCopies:
-    """Return copies of two tables with a file each."""
     for table in (SHOP, OTHER):
         file = tmp_path / "kafka" / table.schema / table.table / "a.json"
         file.parent.mkdir(parents=True)
@@ -144,7 +141,6 @@ def test_a_table_whose_name_is_no_part_of_a_url_is_copied(copies: StagedCopies, 
 def test_a_slow_bucket_keeps_no_other_table_waiting(
     copies: StagedCopies, s3: Buckets, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While copies of one table are removed, those of another are made and removed, and its own are made."""
     remove, waits = StagingPrefix.remove, list[bool]()
 
     def beside(own: StagingPrefix, names: Sequence[str]) -> None:

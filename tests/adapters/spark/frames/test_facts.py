@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,20 +19,13 @@ from lakeward.plugins.testing.simulated_database import SCHEMA
 DIMENSION = Dimension(name=TableName("shop", "item"), schema=SCHEMA, key=("id",), lateness=Within(24))
 
 
+USUAL: dict[str, Any] = {"flags": frozenset(), "rows": 1, "earliest": None, "log": None, "key_bounds": (None,)}
+
+
 def group(number: int, reason: str | None, sequence: int, time: int | None = None) -> Group:
-    return Group(
-        object=number,
-        operation="update" if reason is None else None,
-        reason=reason,
-        flags=frozenset(),
-        rows=1,
-        least=(sequence, 1),
-        greatest=(sequence, 1),
-        earliest=None,
-        log=None,
-        time=time,
-        key_bounds=(None,),
-    )
+    operation = "update" if reason is None else None
+    place = {"least": (sequence, 1), "greatest": (sequence, 1)}
+    return Group(object=number, operation=operation, reason=reason, time=time, **place, **USUAL)
 
 
 def planned(number: int, groups: list[Group], progress: Progress, records: list[Record]) -> MergePlan:

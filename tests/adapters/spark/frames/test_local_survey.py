@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from sparkless import no_spark
 
 from lakeward.adapters.spark.checks.refused_files import find_refusals
 from lakeward.adapters.spark.frames import local_survey
@@ -107,11 +108,7 @@ REACHED: Final = (
     LogReached(),
     LogReached(lowest=5, highest=80, snapshot=SnapshotPlace(160, OPEN_FOR + 20_000_000)),
     LogReached(
-        lowest=5,
-        highest=80,
-        has_begun=True,
-        time=2_000_000,
-        logs=frozenset({LogName("a", "1"), LogName("a", "3")}),
+        lowest=5, highest=80, has_begun=True, time=2_000_000, logs=frozenset({LogName("a", "1"), LogName("a", "3")})
     ),
     LogReached(
         lowest=5,
@@ -126,10 +123,7 @@ REACHED: Final = (
     ),
 )
 
-SEQUENCES: Final = {
-    Sequences.TIMES: pa.int64(),
-    Sequences.PLACES: pa.decimal128(38, 0),
-}
+SEQUENCES: Final = {Sequences.TIMES: pa.int64(), Sequences.PLACES: pa.decimal128(38, 0)}
 
 
 @pytest.mark.spark
@@ -162,9 +156,6 @@ def test_all_that_is_found_is_what_spark_finds(spark: SparkSession, sequences: S
 
 
 def frame_of(**columns: Sequence[Any]) -> LocalFrame:
-    def no_spark() -> SparkSession:
-        raise AssertionError
-
     types = {names.OPERATION: pa.string(), names.REASON: pa.string(), names.DETAIL: pa.string()}
     named = {f"_lakeward_{name}": cells for name, cells in columns.items()}
     return LocalFrame(pa.table({n: pa.array(c, types.get(n, pa.int64())) for n, c in named.items()}), no_spark)
@@ -175,7 +166,6 @@ NO_KEY: Final = Dimension(name=TableName("s", "t"), schema=Schema(()), lateness=
 
 @pytest.mark.parametrize("reached", REACHED)
 def test_objects_whose_rows_only_rise_have_no_step(reached: LogReached, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are not compared row by row, and the result is that of the comparison."""
     random, rising = Random(5), 0
     for _ in range(200):
         rows = [*range(1, random.randint(2, 4))]

@@ -110,9 +110,7 @@ def shop(project: Project) -> Project:
 
 @pytest.mark.parametrize("project", ["iceberg", pytest.param("delta", marks=pytest.mark.long)], indirect=True)
 @pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")
-def test_what_others_altered_is_found_by_its_rule_and_waits_with_the_event_that_meets_it(
-    shop: Project, spark: SparkSession
-) -> None:
+def test_altered_versions_are_detected_and_wait_with_their_event(shop: Project, spark: SparkSession) -> None:
     right = {"table": "shop.item", "keys": len(KEYS), "versions": 3 * len(KEYS), "examples": []}
     none = {rule.name.lower(): 0 for rule in VersionRule}
     assert verified(shop, 0) == {**right, "broken": none}
@@ -135,9 +133,7 @@ def test_what_others_altered_is_found_by_its_rule_and_waits_with_the_event_that_
 
 
 @pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")
-def test_what_waited_and_meets_such_versions_is_in_quarantine_with_its_own_file(
-    shop: Project, spark: SparkSession
-) -> None:
+def test_waiting_events_of_such_versions_are_in_quarantine(shop: Project, spark: SparkSession) -> None:
     shop.put("20261106-100000000.csv", "X,2026-11-06 10:00:00.000000,1,odd\n")
     put(shop, "07")
     assert shop.run(3)["shop.item"]["counts"]["waiting"] == 1

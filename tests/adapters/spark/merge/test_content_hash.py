@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from merge_plans import make_plan
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark.merge.resolution import hashed
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension, TableName
-from lakeward.core.merge.facts import BatchFacts
 from lakeward.core.plan import MergePlan
 from lakeward.core.schema import Column, Schema, Type, parse_type
-from lakeward.core.schema_changes.evolution import Evolution
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
@@ -37,16 +36,7 @@ CASES = [
 
 def plan(type_: Type) -> MergePlan:
     schema = Schema((Column("id", Type("int")), Column("value", type_)))
-    return MergePlan(
-        dimension=Dimension(name=TableName("shop", "item"), schema=schema, key=("id",)),
-        evolution=Evolution(schema),
-        batch=1,
-        epoch=1,
-        facts=BatchFacts(schema=schema),
-        recalls=False,
-        appends=False,
-        creates=True,
-    )
+    return make_plan(Dimension(name=TableName("shop", "item"), schema=schema, key=("id",)), creates=True)
 
 
 def test_contents_are_the_same_where_their_values_are_equal(spark: SparkSession) -> None:

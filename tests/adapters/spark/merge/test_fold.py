@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from iceberg_lake import event_table
+from merge_plans import make_plan
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.spark.merge.fold.batch_fold import TableBefore, fold
@@ -20,7 +21,6 @@ from lakeward.core.events import ChangeEvent, Position
 from lakeward.core.merge.facts import PARTIAL, BatchFacts
 from lakeward.core.merge.fold import apply
 from lakeward.core.plan import MergePlan
-from lakeward.core.schema_changes.evolution import Evolution
 from lakeward.plugins.testing.scripts import NAME, PACKED
 from lakeward.plugins.testing.simulated_database import Features, feed
 
@@ -31,18 +31,7 @@ DIMENSION = Dimension(name=NAME, schema=PACKED, key=("h", "id"), lateness=ORDERE
 
 def plan() -> MergePlan:
     facts = BatchFacts(schema=PACKED, may_need=PARTIAL, needs=PARTIAL)
-    return MergePlan(
-        dimension=DIMENSION,
-        evolution=Evolution(PACKED),
-        batch=1,
-        epoch=1,
-        facts=facts,
-        recalls=False,
-        appends=False,
-        creates=True,
-        folds=True,
-        folds_remembered=True,
-    )
+    return make_plan(DIMENSION, batch=1, facts=facts, creates=True, folds=True, folds_remembered=True)
 
 
 def history(number: int, random: Random) -> list[ChangeEvent]:
@@ -81,7 +70,6 @@ _PLACES = [f"bigint(NULL) AS {stored_column(name)}" for name in names.POSITION]
 )
 @given(seed=st.integers(0, 2**32))
 def test_spark_folds_as_the_core_does(spark: SparkSession, seed: int) -> None:
-    """Rows with their positions, what found no row, what no rule decides, and what is counted."""
     random = Random(seed)
     events = [event for number in range(300) for event in history(number, random)]
     expected = apply(DIMENSION, {}, events)

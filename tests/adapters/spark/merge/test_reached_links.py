@@ -18,9 +18,7 @@ def keys(spark: SparkSession, *of: tuple[str, str | None]) -> DataFrame:
     return spark.createDataFrame([*of], f"{KEY} string, {OLD_KEY} string")
 
 
-def test_a_batch_is_joined_to_the_chains_that_it_reaches(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_is_joined_to_its_chains(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fold_items, "MOST_LINKS", 3)
     met = reached_links(spark, keys(spark, ("d", "c"), ("x", None)), keys(spark, *MOVES))
     assert met is not None
@@ -39,9 +37,7 @@ def test_one_that_reaches_too_many_is_refused(spark: SparkSession, monkeypatch: 
 
 
 @pytest.mark.parametrize("most", [3, 4])
-def test_chains_are_the_same_whether_or_not_they_are_too_many_to_be_collected(
-    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
+def test_many_chains_are_the_same(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(fold_items, "MOST_LINKS", most)
     found = links_of_all(spark, keys(spark, *MOVES))
     assert found is not None

@@ -40,8 +40,6 @@ class Mirror:
 
 @dataclass
 class Progress:
-    """Notes what it is told."""
-
     total: int = 0
     seen: int = 0
     is_closed: bool = False
@@ -57,8 +55,6 @@ class Progress:
 
 
 class Quiet(SimpleHTTPRequestHandler):
-    """Serves a mirror's folder."""
-
     def __init__(self, *arguments: object, mirror: Mirror) -> None:
         self.mirror = mirror
         super().__init__(*arguments, directory=str(mirror.folder))  # type: ignore[arg-type]
@@ -88,9 +84,6 @@ def mirror(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Mirror]:
         thread.join()
 
 
-# The lock.
-
-
 def test_every_jar_of_the_lock_is_named_once_with_hash_and_size() -> None:
     listed = locked()
     assert len({jar.file for jar in listed}) == len(listed) > 0
@@ -115,9 +108,6 @@ def test_the_cache_is_the_users_where_no_other_is_named(monkeypatch: pytest.Monk
     monkeypatch.delenv("LAKEWARD_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     assert cache() == tmp_path / "xdg" / "lakeward" / "jars"
-
-
-# Fetching.
 
 
 def test_a_jar_is_fetched_from_the_mirror_into_the_cache(mirror: Mirror, empty_cache: Path) -> None:
@@ -155,16 +145,11 @@ def test_fetching_says_nothing_of_its_own(mirror: Mirror, capfd: pytest.CaptureF
     assert capfd.readouterr() == ("", "")
 
 
-def test_fetching_says_one_line_where_there_is_no_terminal(
-    mirror: Mirror, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_fetching_prints_one_line_without_a_terminal(mirror: Mirror, capfd: pytest.CaptureFixture[str]) -> None:
     fetch(JAR, Download(JAR.file, JAR.size))
     assert capfd.readouterr() == ("", "fetching thing_2.13-1.0.jar (0 MB)\n")
     fetch(JAR, Download(JAR.file, JAR.size))
     assert capfd.readouterr() == ("", "")
-
-
-# What goes wrong.
 
 
 def test_a_jar_of_another_content_is_refused_and_not_kept(mirror: Mirror, empty_cache: Path) -> None:
@@ -185,9 +170,7 @@ def test_a_jar_that_the_mirror_lacks_is_named_with_its_address(mirror: Mirror, e
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1", "nowhere", "file:///tmp"])
-def test_a_mirror_that_cannot_be_reached_is_an_error_that_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, address: str
-) -> None:
+def test_an_unreachable_mirror_is_an_error_with_a_hint(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("LAKEWARD_MAVEN", address)
     with pytest.raises(SetupError, match="could not be fetched") as refused:
         fetch(JAR)
@@ -202,7 +185,6 @@ def test_a_cache_that_cannot_be_written_is_an_error_that_says_what_to_do(mirror:
 
 
 def test_a_factory_asks_for_groups_of_the_list_and_for_others_by_what_they_are() -> None:
-    """One that is in a group and asked for by itself as well is there once."""
     (own,) = locked(["postgresql"])
     assert [*select_jars({"postgresql", own.request, JAR.request})] == [
         own,

@@ -36,9 +36,7 @@ def refusal() -> SetupError:
 
 
 @pytest.mark.parametrize("version", ["17.0.15", "21", "21.0.2", "17-ea"])
-def test_a_java_that_spark_is_tested_on_is_taken(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str
-) -> None:
+def test_a_tested_java_is_accepted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str) -> None:
     made = java(tmp_path, f'openjdk version "{version}" 2025-04-15')
     on_path(monkeypatch, tmp_path)
     assert check_java() == made
@@ -47,9 +45,7 @@ def test_a_java_that_spark_is_tested_on_is_taken(
 @pytest.mark.parametrize(
     ("version", "shown"), [("1.8.0_392", "Java 8"), ("11.0.21", "Java 11"), ("24.0.1", "Java 24")]
 )
-def test_another_java_is_refused_with_its_version_and_place(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, shown: str
-) -> None:
+def test_another_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, shown: str) -> None:
     made = java(tmp_path, f'openjdk version "{version}" 2025-04-15')
     on_path(monkeypatch, tmp_path)
     assert refusal().found == f"found {shown} at {made}"
@@ -61,9 +57,7 @@ def test_no_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o644], ids=["says something else", "cannot be run"])
-def test_a_java_that_does_not_say_its_version_is_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: int
-) -> None:
+def test_a_java_without_a_version_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: int) -> None:
     made = java(tmp_path, "Unable to locate a Java Runtime.", mode=mode)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     assert refusal().found == f"found Java of an unknown version at {made}"
@@ -77,18 +71,14 @@ def test_java_home_goes_before_the_path(monkeypatch: pytest.MonkeyPatch, tmp_pat
     assert check_java() == made
 
 
-def test_a_java_home_without_java_is_refused_though_the_path_has_one(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_java_home_without_java_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     java(tmp_path, 'openjdk version "17.0.15"')
     on_path(monkeypatch, tmp_path)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
     assert refusal().found == f"JAVA_HOME is {tmp_path / 'gone'}, and there is no bin/java in it"
 
 
-def test_the_version_beside_a_java_is_read_without_starting_it(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_the_release_file_of_a_java_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     made = java(tmp_path, "this must not be asked")
     (tmp_path / "release").write_text('IMPLEMENTOR="Debian"\nJAVA_VERSION="21.0.2"\n', "utf-8")
     on_path(monkeypatch, tmp_path)

@@ -104,10 +104,7 @@ OUT_OF_MEMORY = "Task 3 in stage 1.0 failed 1 times: java.lang.OutOfMemoryError:
     ("said", "code", "kind"),
     [(SHUT_DOWN, 52, EngineExhausted), (SHUT_DOWN, 143, EngineLost), (OUT_OF_MEMORY, None, EngineExhausted)],
 )
-def test_a_java_that_ran_out_of_memory_is_told_from_one_that_was_stopped(
-    tmp_path: Path, said: str, code: int | None, kind: type[EngineLost]
-) -> None:
-    """One more run would not help it; Java may go on where it was the driver that had no more."""
+def test_the_end_of_java_is_explained(tmp_path: Path, said: str, code: int | None, kind: type[EngineLost]) -> None:
     error = TableError("shop.item: the table could not be written")
     error.__cause__ = PySparkException(said)
     found = started(tmp_path, SimpleNamespace(wait=lambda _seconds: code)).lost("shop.item", error)
@@ -117,10 +114,7 @@ def test_a_java_that_ran_out_of_memory_is_told_from_one_that_was_stopped(
         assert found.found == "its heap is 1g"
 
 
-def test_each_table_in_hand_has_a_fair_share_of_the_machine(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A thread works on a table at a time: it has a session and a pool, however often it asks."""
+def test_each_table_has_a_fair_share_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pools: list[tuple[str, str]] = []
     context = SimpleNamespace(setLocalProperty=lambda name, value: pools.append((name, value)))
     conf = SimpleNamespace(isModifiable=lambda _: False)

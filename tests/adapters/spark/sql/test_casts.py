@@ -75,14 +75,11 @@ def test_a_value_that_fits_is_taken_exactly(
 
 
 @pytest.mark.parametrize(("type_", "pattern", "refused"), REFUSED)
-def test_a_value_that_does_not_fit_is_told_apart(
-    spark: SparkSession, type_: str, pattern: str | None, refused: list[str]
-) -> None:
+def test_a_misfit_is_detected(spark: SparkSession, type_: str, pattern: str | None, refused: list[str]) -> None:
     assert values(spark, type_, refused, TextFormat(pattern)) == [None] * len(refused)
 
 
 def test_a_time_without_a_zone_is_in_the_zone_of_the_source(spark: SparkSession) -> None:
-    """In summer Berlin is two hours ahead; a zone that is written wins."""
     texts = ["2024-07-01 12:00:00", "2024-07-01 12:00:00Z", "2024-07-01 12:00:00+05:30"]
     found = values(spark, "timestamp", texts, TextFormat(None, "Europe/Berlin"))
     hours = [(10, 0), (12, 0), (6, 30)]

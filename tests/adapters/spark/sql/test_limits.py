@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -68,51 +68,37 @@ def epochs() -> Iterator[Case]:
 
 
 def nested() -> Iterator[Case]:
-    for type_, text, is_taken in (
-        ("date", '"2026-01-01"', True),
-        ("date", '"9999-12-31"', True),
-        ("date", '"+57970-01-01"', False),
-        ("date", '"-0045-01-01"', False),
-        ("timestamp_ntz", '"+57970-01-01T00:00:00"', False),
-        ("timestamp", '"2026-01-01T00:00:00Z"', True),
-        ("timestamp", "1767225600", False),
-        ("decimal(5,2)", "1.25", True),
-        ("decimal(5,2)", "1.2500", True),
-        ("decimal(5,2)", "1.239", False),
-        ("decimal(5,2)", "999.995", False),
-        ("decimal(5,2)", "1000", False),
-        ("decimal(38,0)", "9" * 38, True),
-        ("int", "2147483648", False),
-        ("bigint", "9223372036854775808", False),
-        ("float", "1e39", False),
-        ("double", "1e999", False),
-        ("double", "1e300", True),
+    for type_, taken, refused in (
+        ("date", ['"2026-01-01"', '"9999-12-31"'], ['"+57970-01-01"', '"-0045-01-01"']),
+        ("timestamp_ntz", [], ['"+57970-01-01T00:00:00"']),
+        ("timestamp", ['"2026-01-01T00:00:00Z"'], ["1767225600"]),
+        ("decimal(5,2)", ["1.25", "1.2500"], ["1.239", "999.995", "1000"]),
+        ("decimal(38,0)", ["9" * 38], []),
+        ("int", [], ["2147483648"]),
+        ("bigint", [], ["9223372036854775808"]),
+        ("float", [], ["1e39"]),
+        ("double", ["1e300"], ["1e999"]),
     ):
-        for form, cell in (
-            (f"struct<a: {type_}>", f'{{"a": {text}}}'),
-            (f"list<{type_}>", f"[null, {text}]"),
-            (f"map<string, {type_}>", f'{{"k": {text}}}'),
-            (f"list<struct<a: list<{type_}>>>", f'[{{"a": [{text}]}}, null, {{"a": null}}]'),
-        ):
-            yield Case(cell, parse_type(form), Wire.PLAIN, "there" if is_taken else None)
+        for text in (*taken, *refused):
+            yield from nested_cases(type_, text, is_taken=text in taken)
+
+
+def nested_cases(type_: str, text: str, *, is_taken: bool) -> Iterator[Case]:
+    for form, cell in (
+        (f"struct<a: {type_}>", f'{{"a": {text}}}'),
+        (f"list<{type_}>", f"[null, {text}]"),
+        (f"map<string, {type_}>", f'{{"k": {text}}}'),
+        (f"list<struct<a: list<{type_}>>>", f'[{{"a": [{text}]}}, null, {{"a": null}}]'),
+    ):
+        yield Case(cell, parse_type(form), Wire.PLAIN, "there" if is_taken else None)
 
 
 def wholes() -> Iterator[Case]:
     """Whole numbers as the parser of JSON leaves them: 1790.0, 2.342361e+06, 1e7 and others."""
-    for cell, value in (
-        ("1790", 1790),
-        ("1790.0", 1790),
-        ("-0.0", 0),
-        ("2342361.0", 2_342_361),
-        ("-1.0E7", -10_000_000),
-        ("2.147483647E9", 2**31 - 1),
-        ("1790.5", None),
-        ("1.5E-1", None),
-        ("1.0E999", None),
-        ("1e3", None),
-        (".0", None),
-        ("NaN", None),
-    ):
+    numbers = {"1790": 1790, "1790.0": 1790, "-0.0": 0, "2342361.0": 2_342_361, "-1.0E7": -10_000_000}
+    numbers["2.147483647E9"] = 2**31 - 1
+    others = dict.fromkeys(("1790.5", "1.5E-1", "1.0E999", "1e3", ".0", "NaN"))
+    for cell, value in {**numbers, **others}.items():
         yield from (Case(cell, Type(name), Wire.PLAIN, value) for name in ("int", "bigint"))
     yield Case("2.147483648E9", Type("int"), Wire.PLAIN, None)
     yield Case("1.23456789012345E18", Type("bigint"), Wire.PLAIN, 1_234_567_890_123_450_000)
@@ -159,14 +145,12 @@ COLUMNS: Final = {
 
 
 def number(micros: int, form: pa.DataType) -> int:
-    """Return what Arrow keeps for a moment."""
     if pa.types.is_date32(form):
         return micros // DAY
     return micros // 1000 if form == pa.date64() or form.unit == "ms" else micros
 
 
 def test_a_value_of_a_parquet_file_is_in_the_range_of_its_type(spark: SparkSession, tmp_path: Path) -> None:
-    """Of one batch, each in a column of its own, in the key, and within a struct and a list; NULL is no misfit."""
     rows = [(name, micros) for name in FORMS for micros in MOMENTS.values()]
     data: dict[str, pa.Array] = {}
     for name, form in FORMS.items():
@@ -211,27 +195,13 @@ def test_a_value_of_a_parquet_file_is_in_the_range_of_its_type(spark: SparkSessi
 
 
 def test_a_row_of_another_year_is_not_replayed_as_it_was_written(spark: SparkSession) -> None:
-    """Such as one that went to quarantine for its schema: within a nested value, and with the years around it."""
     schema = Schema((Column("id", Type("int")), Column("deep", parse_type("list<date>"))))
     reading = Reading(dimension=Dimension(name=TableName("shop", "item"), key=("id",), schema=schema))
     days = ["9999-12-31", "0001-01-01", "+10000-01-01", "-0045-03-15"]
-    entries = [
-        Entry(
-            key=None,
-            reason="schema",
-            detail="",
-            object="a.parquet",
-            row=n,
-            operation="read",
-            epoch=1,
-            sequence=1,
-            order=1,
-            batch=1,
-            since=0,
-            text=f'{{"id":{n},"deep":[null,"{day}"]}}',
-        )
-        for n, day in enumerate(days)
-    ]
+    places = {"epoch": 1, "sequence": 1, "order": 1, "batch": 1, "since": 0}
+    said: dict[str, Any] = {"key": None, "reason": "schema", "detail": "", "object": "a.parquet"}
+    texts = [f'{{"id":{n},"deep":[null,"{day}"]}}' for n, day in enumerate(days)]
+    entries = [Entry(row=n, text=text, operation="read", **places, **said) for n, text in enumerate(texts)]
     assert [row.id for row in events_of_json(spark, reading, entries[:2]).collect()] == [0, 1]
     with pytest.raises(RepairError, match=r"2 rows do not fit") as caught:
         events_of_json(spark, reading, entries)

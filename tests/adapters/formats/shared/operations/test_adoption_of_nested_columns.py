@@ -19,6 +19,7 @@ from deltalake import DeltaTable
 from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema as IcebergSchema
 from pyiceberg.types import IntegerType, ListType, MapType, NestedField, StringType, StructType
+from sparkless import no_spark
 
 from lakeward.adapters.formats.delta.operations.adoption import DeltaExternalTable
 from lakeward.adapters.formats.delta_rs.locations import Places
@@ -70,13 +71,8 @@ def test_fields_of_iceberg_that_are_required_are_named_by_their_paths(tmp_path: 
 
 def test_features_of_delta_that_stand_in_the_way_are_named_with_how_to_be_rid_of_them(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path), pa.table({"id": pa.array([], pa.int32())}))
-    features = [
-        "checkpointProtection",
-        "clustering",
-        "domainMetadata",
-        "icebergCompatV2",
-        "materializePartitionColumns",
-    ]
+    features = ["checkpointProtection", "clustering", "domainMetadata", "icebergCompatV2"]
+    features += ["materializePartitionColumns"]
     protocol = {"minReaderVersion": 1, "minWriterVersion": 7, "writerFeatures": features}
     log = tmp_path / "_delta_log"
     (log / f"{1:020}.json").write_text(json.dumps({"protocol": protocol}) + "\n")
@@ -95,10 +91,6 @@ def test_fields_of_delta_that_are_not_null_are_named_by_their_paths(tmp_path: Pa
     deltalake.write_deltalake(str(tmp_path), pa.Table.from_pylist([], schema))
     theirs = DeltaExternalTable(MagicMock(), NAME, MagicMock(), DeltaTable(str(tmp_path)))
     assert refused(theirs) == ["at.x", "all.element.x", "by.value.x"]
-
-
-def no_spark() -> NoReturn:
-    raise AssertionError
 
 
 def of_delta(folder: Path) -> Callable[..., Any]:
@@ -130,14 +122,11 @@ class ExternalTableReader:
 def left_in_quarantine(kept: SideTables) -> None:
     """Leave a row there that holds its key, of the first batch of a table that was dropped."""
     word: dict[str, Any] = {
-        quarantine.STATE: quarantine.HELD,
-        names.EPOCH: 1,
+        **dict.fromkeys((names.EPOCH, names.OBJECT, names.ROW, names.BATCH), 1),
         names.SEQUENCE: Decimal(1),
-        names.OBJECT: 1,
-        names.ROW: 1,
-        names.BATCH: 1,
         names.OPERATION: "update",
         names.REASON: Reason.CAST.value,
+        quarantine.STATE: quarantine.HELD,
         quarantine.KEY: "1",
         quarantine.OBJECT_NAME: "00000001",
         quarantine.SINCE: datetime(2026, 11, 21, tzinfo=UTC),
@@ -147,9 +136,7 @@ def left_in_quarantine(kept: SideTables) -> None:
 
 
 @pytest.mark.parametrize("make", [of_delta, of_iceberg])
-def test_what_a_dropped_table_left_in_quarantine_is_not_that_of_an_adopted_one(
-    tmp_path: Path, make: Callable[[Path], Callable[..., Any]]
-) -> None:
+def test_an_old_quarantine_is_not_adopted(tmp_path: Path, make: Callable[[Path], Callable[..., Any]]) -> None:
     """Replayed, it would be applied over newer rows."""
     kept = SideTables(DIMENSION, make(tmp_path), no_spark)
     left_in_quarantine(kept)
