@@ -22,7 +22,7 @@ HOW = "apt-get install postgresql mariadb-server (as root; `make servers` does i
 PATIENCE = 60.0
 """The seconds within which a server must answer."""
 in_own_sessions = False
-"""Whether servers are protected from signals of the terminal, so that they are ended in order."""
+"""Whether servers and their clients are protected from signals of the terminal, so that they are ended in order."""
 
 
 @dataclass(frozen=True)
@@ -93,11 +93,14 @@ def has_ended(process: subprocess.Popen[bytes], within: float) -> bool:
 
 
 def is_zero(command: Sequence[str]) -> bool:
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    ended = subprocess.run(command, capture_output=True, check=False, start_new_session=in_own_sessions)
+    return ended.returncode == 0
 
 
 def answer_of(command: Sequence[str]) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, start_new_session=in_own_sessions
+    ).stdout
 
 
 @contextmanager
