@@ -89,3 +89,10 @@ def test_a_client_of_a_server_gets_no_signal_of_the_terminal(
     monkeypatch.setattr(servers, "in_own_sessions", is_protected)
     session = servers.answer_of([sys.executable, "-c", "import os; print(os.getsid(0))"])
     assert (int(session) != os.getsid(0)) is is_protected
+
+
+def test_without_java_the_demo_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("LAKEWARD_SERVERS", raising=False)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(pytest.skip.Exception, match="Install Java 17"):
+        servers.find_java()

@@ -18,7 +18,7 @@ import pytest
 import requests
 from brokers import QUICK, RunningBroker, fetch_jars
 from registries import Registry
-from servers import Server, find, free_port, running
+from servers import Server, find_java, free_port, running
 
 CONVERTERS = {
     "avro": "io.apicurio.registry.utils.converter.AvroConverter",
@@ -150,7 +150,7 @@ def _reach(server: Server, name: str) -> dict[str, str]:
 @contextmanager
 def connect(folder: Path, broker: RunningBroker) -> Iterator[Connect]:
     """Start a worker of Connect in a folder, without a connector."""
-    java, path = find("java"), os.pathsep.join(map(str, fetch_jars("connect")))
+    java, path = find_java(), os.pathsep.join(map(str, fetch_jars("connect")))
     _place_plugins(folder / "plugins")
     port, settings, log = free_port(), folder / "worker.properties", folder / "connect.log"
     where = {"plugins": folder / "plugins", "folder": folder}

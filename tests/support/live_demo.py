@@ -177,7 +177,7 @@ def play() -> None:
         pass
     except (pytest.skip.Exception, pytest.fail.Exception) as error:
         sys.exit(str(error))
-    say(f"all is stopped; the lake and its settings stay in {FOLDER}")
+    say("all is stopped" + (f"; the lake and its settings stay in {FOLDER}" if FOLDER.exists() else ""))
 
 
 if __name__ == "__main__":

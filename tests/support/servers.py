@@ -15,8 +15,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
+
+from lakeward.adapters.spark.session.java import check_java
+from lakeward.core.errors import SetupError
 
 HOW = "apt-get install postgresql mariadb-server (as root; `make servers` does it)"
 PATIENCE = 60.0
@@ -39,11 +43,24 @@ def find(program: str, *places: str) -> str:
     """Return the path of a program. Without it the test is skipped, or fails in the gate."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", *places])
     own_path = shutil.which(program, path=path)
-    if own_path is None and os.environ.get("LAKEWARD_SERVERS") == "required":
-        pytest.fail(f"{program} is not installed: {HOW}")
     if own_path is None:
-        pytest.skip(f"{program} is not installed: {HOW}")
+        give_up(f"{program} is not installed: {HOW}")
     return own_path
+
+
+def find_java() -> str:
+    """Return the path of the Java that Spark starts. Without it the test is skipped, or fails in the gate."""
+    try:
+        return str(check_java())
+    except SetupError as error:
+        give_up(str(error))
+
+
+def give_up(reason: str) -> NoReturn:
+    """Skip the test, or let it fail in the gate."""
+    if os.environ.get("LAKEWARD_SERVERS") == "required":
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 def free_port() -> int:
