@@ -73,7 +73,7 @@ then = "kafka"
 TABLES = {"shop.customer": ("id", "name", "balance", "note", "vip"), "shop.orders": ("region", "number", "total")}
 ANEW = "DROP SCHEMA IF EXISTS shop CASCADE; CREATE SCHEMA shop;"
 ANEW_OF_MARIADB = "DROP DATABASE IF EXISTS shop; CREATE DATABASE shop CHARACTER SET utf8mb4;"
-PATIENCE = 120
+PATIENCE = 300
 """The seconds within which changes must be applied."""
 ToSettings: TypeAlias = Callable[..., Mapping[str, str]]
 """Returns the settings of a connector for a server, its name, and further settings."""

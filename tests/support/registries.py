@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import requests
 from brokers import QUICK, fetch_jars
-from servers import find_java, free_port, running
+from servers import ANSWER, find_java, free_port, running
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ def apicurio(folder: Path) -> Iterator[Registry]:
 
     def answers() -> bool:
         try:
-            return requests.get(f"{made.url}/subjects", timeout=1).ok
+            return requests.get(f"{made.url}/subjects", timeout=ANSWER).ok
         except requests.RequestException:
             return False
 

@@ -23,8 +23,10 @@ from lakeward.adapters.spark.session.java import check_java
 from lakeward.core.errors import SetupError
 
 HOW = "apt-get install postgresql mariadb-server (as root; `make servers` does it)"
-PATIENCE = 60.0
-"""The seconds within which a server must answer."""
+PATIENCE = 180.0
+"""The seconds within which a server must start on a slow machine, or end."""
+ANSWER = 10.0
+"""The seconds within which a server that has started must answer."""
 in_own_sessions = False
 """Whether servers and their clients are protected from signals of the terminal, so that they are ended in order."""
 
