@@ -1,7 +1,8 @@
-"""Published feeds of messages in plain files: decoded, folded by the model, and compared with the published tables.
+"""Published feeds of messages: decoded, folded by the model, and compared with the published tables.
 
-`case.json` of each feed says where it and its results come from;
-`docs/reference/cases.md` lists them all. Feeds of one table are read together, and separated by their files.
+`case.json` of each feed says where it and its results come from; `docs/reference/cases.md` lists them all.
+They are read from plain files, and from a topic of a broker. Feeds of one table are read together from files, and
+separated by them; `tests/adapters/sources/kafka/test_cases.py` reads those from a topic.
 `test_cases_of_messages_in_tables.py` applies some of them to tables.
 """
 
@@ -10,13 +11,17 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import outside
 import pytest
+from case_topics import read_by_broker
 from cases import GROWN, NESTED
-from fed import differences, expected, fed, same
+from fake_broker import FakeBroker
+from fed import Read, differences, expected, fed, same
 from message_cases import DEBEZIUM, FEEDS
 from pyspark.sql import SparkSession
 
@@ -27,6 +32,36 @@ IN_THE_GATE: Final = 4
 
 REFUSED: Final = {"inventory.products": ["null_key"]}
 """A delete with neither key nor image."""
+
+
+ReadCase: TypeAlias = Callable[..., Read]
+"""Reads files of a case: their folder, a table, its key and its columns, and options of the source."""
+
+SPARK: Final = pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long])
+BROKER: Final = pytest.param("broker", marks=pytest.mark.long)
+
+
+@pytest.fixture(params=["files", "recorded", SPARK, BROKER])
+def read_case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ReadCase:
+    """Return a reader of files, by Python or by Spark, or one of a topic, in memory or of a running broker.
+
+    Without Spark it reads a topic unless the test is marked as one on Spark.
+    """
+    spark = request.getfixturevalue("spark") if request.node.get_closest_marker("spark") else None
+    match request.param:
+        case "files" | "spark":
+            return partial(fed, spark)
+        case "recorded":
+            return partial(read_by_broker, FakeBroker(), spark, tmp_path_factory.mktemp("state"))
+        case _:
+            broker = request.getfixturevalue("kafka_broker")
+            return partial(read_by_broker, broker, spark, tmp_path_factory.mktemp("state"))
+
+
+def in_spark(test: Callable[..., None]) -> Callable[..., None]:
+    """Mark a test of messages that only Spark decodes."""
+    readers = pytest.mark.parametrize("read_case", ["spark", "broker"], indirect=True)
+    return pytest.mark.spark(pytest.mark.long(readers(test)))
 
 
 @pytest.mark.parametrize(("table", "columns", "options", "feeds"), FEEDS if LONG else FEEDS[:IN_THE_GATE])
@@ -48,40 +83,42 @@ def test_published_feeds_give_their_published_tables(
     assert [reason for reason, _ in found.rejects] == REFUSED.get(table, [])
 
 
-def test_without_a_key_rows_are_only_added(engine: SparkSession | None) -> None:
+def test_without_a_key_rows_are_only_added(read_case: ReadCase) -> None:
     folder = outside.case("debezium-json-multi-table-evolution")
-    found = fed(engine, folder / "input", "test.t2", [], GROWN, names="topic1/.*", **DEBEZIUM)
+    found = read_case(folder / "input", "test.t2", [], GROWN, names="topic1/.*", **DEBEZIUM)
     wanted = expected(folder / "expected" / "t2_step2_no_key.csv")
     rows = sorted((str(row["id"]), str(row["address"])) for row in found.rows.values())
     assert rows == sorted((str(row["id"]), str(row["address"])) for row in wanted)
 
 
-def test_objects_are_structs_and_deletes_and_tombstones_may_come_anywhere(engine: SparkSession | None) -> None:
+def test_objects_are_structs_and_deletes_and_tombstones_may_come_anywhere(read_case: ReadCase) -> None:
     folder = outside.case("debezium-json-nested-and-delete-first")
-    found = fed(engine, folder / "input", "test.product", ["id"], NESTED, **DEBEZIUM)
     wanted = json.loads((folder / "expected" / "nested.json").read_text("utf-8"))
-    (row,) = found.of("nested.*").rows.values()
+    nested, delete = (
+        read_case(folder / "input", "test.product", ["id"], NESTED, names=f"{names}.*", **DEBEZIUM)
+        for names in ("nested", "delete")
+    )
+    (row,) = nested.rows.values()
     assert {name: row[name] for name in wanted} == wanted
-    delete = found.of("delete.*")
     assert (delete.rows, [event.key for event in delete.events]) == ({}, [(101,)])
     folder = outside.case("debezium-json-tombstone-between")
     columns = {"id": "int", "value": "string"}
-    found = fed(engine, folder / "input", "test.test", ["id"], columns, line="record", **DEBEZIUM)
+    found = read_case(folder / "input", "test.test", ["id"], columns, line="record", **DEBEZIUM)
     assert not differences(found.rows, expected(folder / "expected" / "final.csv"))
     assert (found.skipped, found.rejects) == (1, [])
 
 
-def test_types_of_message_schemas_are_those_of_the_table(engine: SparkSession | None) -> None:
+def test_types_of_message_schemas_are_those_of_the_table(read_case: ReadCase) -> None:
     """A column is added and widened. Later a narrower type and a text come as they are."""
     folder = outside.case("debezium-json-schema-type-change")
     wanted = json.loads((folder / "expected" / "schemas.json").read_text("utf-8"))
     own = {"format": "debezium", "types": "schema"}
-    found = fed(engine, folder / "input", "test.product", ["id"], {}, names="step[13].jsonl", **own)
+    found = read_case(folder / "input", "test.product", ["id"], {}, names="step[13].jsonl", **own)
     assert found.types == {**wanted["step1"], **wanted["step3"]}
     rows = [row for row in expected(folder / "expected" / "step3.csv") if row["id"] != "103"]
     assert not differences(found.rows, rows)
     for step, type_ in (("4", "int"), ("5", "string")) if LONG else ():
-        found = fed(engine, folder / "input", "test.product", ["id"], {}, names=f"step{step}.jsonl", **own)
+        found = read_case(folder / "input", "test.product", ["id"], {}, names=f"step{step}.jsonl", **own)
         assert found.types["age"] == type_
 
 
@@ -97,23 +134,6 @@ NOT_DESCRIBED: Final = {
 }
 """Columns that the schema of the case lacks, or has with another type than the messages."""
 
-ALL_TYPES: Final = [
-    pytest.param(
-        "debezium-json-all-types-numeric-decimals",
-        "paimon_sync_table.all_types_table",
-        dict.fromkeys(("_fixed", "_fixed_unsigned", "_fixed_unsigned_zerofill"), "string"),
-        {"key": "_id", "names": "events.jsonl", "result": "row.json", "decimals": "numeric"},
-        marks=pytest.mark.long,
-    ),
-    (
-        "debezium-json-mysql-full-types",
-        "column_type_test_2jid2b.full_types",
-        NOT_DESCRIBED,
-        {"key": "id", "names": "with_schema.jsonl", "result": "row_after_snapshot.json"},
-    ),
-]
-
-
 TIMES: Final = ("_time", "time_c")
 """Times of day are numbers: the lake has no type for them."""
 
@@ -127,15 +147,30 @@ SHAPES: Final = tuple(
 """Geometries, which the schema of a case calls texts. Each is kept as the object that was sent."""
 
 
-@pytest.mark.parametrize(("case", "table", "declared", "how"), ALL_TYPES)
-def test_all_types_of_mysql_are_read(
-    engine: SparkSession | None, case: str, table: str, declared: dict[str, str], how: dict[str, str]
+def test_all_types_of_mysql_are_read(read_case: ReadCase) -> None:
+    """Types come from the schema, and times of day are kept as sent."""
+    case, table = "debezium-json-mysql-full-types", "column_type_test_2jid2b.full_types"
+    how = {"key": "id", "names": "with_schema.jsonl", "result": "row_after_snapshot.json"}
+    check_types_of_mysql(read_case, case, table, NOT_DESCRIBED, how)
+
+
+@in_spark
+def test_all_types_of_mysql_with_numbers_for_decimals_are_read(read_case: ReadCase) -> None:
+    """Numbers of 40 digits are declared as texts. Points are structs."""
+    declared = dict.fromkeys(("_fixed", "_fixed_unsigned", "_fixed_unsigned_zerofill"), "string")
+    case, table = "debezium-json-all-types-numeric-decimals", "paimon_sync_table.all_types_table"
+    how = {"key": "_id", "names": "events.jsonl", "result": "row.json", "decimals": "numeric"}
+    check_types_of_mysql(read_case, case, table, declared, how)
+
+
+def check_types_of_mysql(
+    read_case: ReadCase, case: str, table: str, declared: dict[str, str], how: dict[str, str]
 ) -> None:
-    """Types come from the schema. Numbers of 40 digits are declared as texts, and times of day are kept as sent."""
+    """Check the one row of a table with all types of MySQL."""
     folder, own = outside.case(case), dict(how)
     wanted = json.loads((folder / "expected" / own.pop("result")).read_text("utf-8"))
     key, said = [own.pop("key")], {"format": "debezium", "types": "schema", **own}
-    read = fed(engine, folder / "input", table, key, declared, **said)
+    read = read_case(folder / "input", table, key, declared, **said)
     assert read.rejects == []
     (row,) = read.rows.values()
     left_out = {*TIMES, *SHAPES}
@@ -171,16 +206,18 @@ BENT: Final = (
 """Columns with times that no table can hold. Some have another text in a snapshot."""
 
 
-def test_every_type_of_a_real_capture_is_read(engine: SparkSession | None) -> None:
+def test_every_type_of_a_real_capture_is_read(read_case: ReadCase) -> None:
     """Snapshot rows and streamed rows are equal, and are those of the database."""
     folder = outside.case("dbz-real-types-isostring-schema")
     settings = {"line": "record", "decimals": "double", "times": "isostring", "binary": "hex", "types": "schema"}
-    every = [file.stem for file in sorted((folder / "expected").glob("*.csv"))]
-    for table in every if LONG else ["time_table"]:
+    described = json.loads((folder / "expected" / "columns.json").read_text("utf-8"))["tables"]
+    for table in described if LONG else ["time_table"]:
         odd = dict.fromkeys(BENT, "string") if table == "time_table" else {}
-        found = fed(engine, folder / "input", f"public.{table}", ["pk"], odd, format="debezium", **settings)
+        found = read_case(folder / "input", f"public.{table}", ["pk"], odd, format="debezium", **settings)
         assert found.rejects == [], table
-        rows = [{n: cell for n, cell in cells.items() if n not in ("pk", *odd)} for cells in found.rows.values()]
+        lossy = [name for name, column in described[table].items() if column["scoring"] == "lossy"]
+        left_out = {"pk", *odd, *lossy}
+        rows = [{n: cell for n, cell in cells.items() if n not in left_out} for cells in found.rows.values()]
         assert rows, table
         assert all(str(row) in map(str, rows[len(rows) // 2 :]) for row in rows[: len(rows) // 2]), table
         for wanted in expected(folder / "expected" / f"{table}.csv") if table in REAL else ():
@@ -220,17 +257,33 @@ def _lake(type_: str) -> str:
     return LAKE.get(plain, "binary" if plain.startswith("bit") else "string")
 
 
-def test_every_type_of_a_capture_without_schemas_is_read_as_declared(engine: SparkSession | None) -> None:
-    """Declared types follow those of the source. Decimals are texts, and times are those of Kafka Connect."""
+LISTS_OF_OTHERS: Final = ("array_table", "bytea_binmode_table")
+"""Tables with lists of values that are not sent as they are."""
+
+
+def test_every_type_of_a_capture_without_schemas_is_read_as_declared(read_case: ReadCase) -> None:
+    folder = outside.case("dbz-real-types-string-connect")
+    every = [file.stem for file in (folder / "expected").glob("*.csv")]
+    tables = [table for table in every if table not in LISTS_OF_OTHERS]
+    check_capture_without_schemas(read_case, tables if LONG else ("numeric_decimal_table", "time_table"))
+
+
+@in_spark
+def test_lists_of_a_capture_without_schemas_are_read_as_declared(read_case: ReadCase) -> None:
+    check_capture_without_schemas(read_case, LISTS_OF_OTHERS)
+
+
+def check_capture_without_schemas(read_case: ReadCase, tables: Collection[str]) -> None:
+    """Check the types of tables: decimals are texts, and times are those of Kafka Connect."""
     folder = outside.case("dbz-real-types-string-connect")
     described = json.loads((folder / "expected" / "columns.json").read_text("utf-8"))["tables"]
     settings = {"line": "record", "times": "connect", "decimals": "string"}
-    for table in described if LONG else ("numeric_decimal_table", "time_table"):
+    for table in tables:
         said = {name: column for name, column in described[table].items() if name != "pk"}
         far = [name for name, column in said.items() if column["scoring"] == "stretch"]
         columns = {n: "string" if n in far else _lake(c["type"]) for n, c in said.items()}
         columns["pk"] = "int"
-        found = fed(engine, folder / "input", f"public.{table}", ["pk"], columns, format="debezium", **settings)
+        found = read_case(folder / "input", f"public.{table}", ["pk"], columns, format="debezium", **settings)
         assert found.rejects == [], table
         exact = [name for name, column in said.items() if column["scoring"] == "exact"]
         rows = [{name: cells[name] for name in exact} for cells in found.rows.values()]
@@ -244,7 +297,7 @@ def test_every_type_of_a_capture_without_schemas_is_read_as_declared(engine: Spa
 
 
 @pytest.mark.parametrize("case", ["single", "compound"] if LONG else ["compound"])
-def test_published_unit_tests_hold(engine: SparkSession | None, tmp_path: Path, case: str) -> None:
+def test_published_unit_tests_hold(read_case: ReadCase, tmp_path: Path, case: str) -> None:
     """Ten small histories with different values of a key column. Arrival decides their order."""
     folder = outside.case(f"scd1-debezium-pg-{case}-key")
     inputs = json.loads((folder / "input" / "tests.json").read_text("utf-8"))
@@ -255,7 +308,7 @@ def test_published_unit_tests_hold(engine: SparkSession | None, tmp_path: Path, 
     columns = {name: "string" if name == "min_id" else "int" for name in key}
     columns |= {"name": "string", "surname": "string", "birthday": "date"}
     own = {"format": "debezium", "places": "arrival"}
-    found = fed(engine, tmp_path, "public.mock_table", key, columns, **own)
+    found = read_case(tmp_path, "public.mock_table", key, columns, **own)
     assert found.rejects == []
     rows = {tuple(map(str, place)): cells for place, cells in found.rows.items()}
     for result in wanted:

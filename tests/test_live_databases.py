@@ -73,7 +73,7 @@ then = "kafka"
 TABLES = {"shop.customer": ("id", "name", "balance", "note", "vip"), "shop.orders": ("region", "number", "total")}
 ANEW = "DROP SCHEMA IF EXISTS shop CASCADE; CREATE SCHEMA shop;"
 ANEW_OF_MARIADB = "DROP DATABASE IF EXISTS shop; CREATE DATABASE shop CHARACTER SET utf8mb4;"
-PATIENCE = 120
+PATIENCE = 300
 """The seconds within which changes must be applied."""
 ToSettings: TypeAlias = Callable[..., Mapping[str, str]]
 """Returns the settings of a connector for a server, its name, and further settings."""
@@ -252,9 +252,7 @@ def test_a_shop_of_mariadb_in_avro(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", mariadb.password)
-    run_in_avro(
-        project, kafka_connect, mariadb, "avro", in_avro(schema_registry), f'url = "{schema_registry.url}"'
-    )
+    run_in_avro(project, kafka_connect, mariadb, "avro", in_avro(schema_registry), f'url = "{schema_registry.url}"')
     check(project, mariadb)
 
 

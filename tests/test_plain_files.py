@@ -1,17 +1,20 @@
-"""The source `files`, through commands: rows with operations, and published feeds."""
+"""The source `files`, through commands: rows with operations, and published feeds, also from a broker."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import outside
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from brokers import RunningBroker
+from case_topics import send_case
 from cases import PGBENCH, TICKETING, check, ticketing_tables
 from project import Project
 
@@ -22,8 +25,7 @@ SETTINGS = """
 name = "shop"
 
 [source]
-kind = "files"
-path = "landing"
+kind = "{kind}"
 {source}
 
 [target]
@@ -44,7 +46,8 @@ key = ["id"]
 columns = { id = "int", name = "string", price = "decimal(8,2)", changed = "timestamp" }
 """
 
-RECORDS = 'folder = ""\nformat = "debezium"\nline = "record"\n'
+RECORDS = 'path = "landing"\nfolder = ""\nline = "record"'
+TOPICS = 'servers = "{servers}"\ntopics = "src.{{schema}}.{{table}}"'
 
 BEHAVIOURS = {
     "toast": '{ pk = "int", text = "string", not_toast = "int", mandatory_text = "string" }',
@@ -55,15 +58,35 @@ BEHAVIOURS = {
 
 
 def configure(project: Project, tables: str, source: str) -> None:
-    (project.folder / "lakeward.toml").write_text(SETTINGS.format(tables=tables, source=source), "utf-8")
+    source = f'path = "landing"\n{source}'
+    text = SETTINGS.format(kind="files", tables=tables, source=source)
+    (project.folder / "lakeward.toml").write_text(text, "utf-8")
 
 
-def of_case(project: Project, name: str, tables: str, source: str = RECORDS) -> Path:
-    case = outside.case(name)
-    (project.folder / "landing").rmdir()
-    (project.folder / "landing").symlink_to(case / "input")
-    configure(project, tables, source)
-    return case
+OfCase: TypeAlias = Callable[..., Path]
+"""Configures the messages of a case and its tables, and returns the folder of the case."""
+
+
+@pytest.fixture(params=["files", pytest.param("kafka", marks=pytest.mark.long)])
+def of_case(request: pytest.FixtureRequest, project: Project) -> OfCase:
+    """Return a function that makes the messages of a case the files of a project, or sends them to a broker."""
+
+    def deliver(name: str, tables: str, more: str = "") -> Path:
+        case = outside.case(name)
+        if request.param == "kafka":
+            broker: RunningBroker = request.getfixturevalue("kafka_broker")
+            send_case(broker, case / "input")
+            source = TOPICS.format(servers=broker.servers)
+        else:
+            (project.folder / "landing").rmdir()
+            (project.folder / "landing").symlink_to(case / "input")
+            source = RECORDS
+        of_messages = f'{source}\nformat = "debezium"\n{more}'
+        text = SETTINGS.format(kind=request.param, tables=tables, source=of_messages)
+        (project.folder / "lakeward.toml").write_text(text, "utf-8")
+        return case
+
+    return deliver
 
 
 def test_rows_of_csv_and_json_name_their_operation(project: Project) -> None:
@@ -258,12 +281,14 @@ key = ["id"]
     ]
 
 
-def test_the_behaviours_of_a_real_connector_give_the_tables_of_its_database(project: Project) -> None:
+def test_the_behaviours_of_a_real_connector_give_the_tables_of_its_database(
+    project: Project, of_case: OfCase
+) -> None:
     """Unlogged values, a key change, deletes with tombstones, a truncate, and all tables in one file."""
     tables = "\n".join(
         f'[tables."public.{name}"]\nkey = ["pk"]\ncolumns = {columns}' for name, columns in BEHAVIOURS.items()
     )
-    case = of_case(project, "dbz-real-behaviours-envelope", tables)
+    case = of_case("dbz-real-behaviours-envelope", tables)
     project.run()
     for name in BEHAVIOURS:
         check(project.folder, "public", name, case / "expected" / f"{name}.csv")
@@ -276,7 +301,7 @@ LONG = pytest.mark.skipif(
 
 @LONG
 @pytest.mark.parametrize("form", ["envelope", "flattened"])
-def test_pgbench_equals_its_database(project: Project, form: str) -> None:
+def test_pgbench_equals_its_database(project: Project, of_case: OfCase, form: str) -> None:
     """One hot row, ties of many clients, transactions that commit in another order. The history has no key.
 
     Flattened messages have only the LSN, which runs backwards if transactions overlap. That is no restart.
@@ -284,7 +309,7 @@ def test_pgbench_equals_its_database(project: Project, form: str) -> None:
     tables = PGBENCH.replace(
         'mtime = "timestamp_ntz"', 'mtime = { type = "timestamp_ntz", format = "epoch-micros" }'
     )
-    case = of_case(project, f"perf-pgbench-debezium-{form}", tables, f'{RECORDS}form = "{form}"\n')
+    case = of_case(f"perf-pgbench-debezium-{form}", tables, f'form = "{form}"\n')
     found: dict[str, Any] = project.run()
     assert [table["alarms"] for table in found.values()] == [[]] * len(found)
     assert found["public.pgbench_branches"]["counts"]["quarantined"] == 0
@@ -295,10 +320,9 @@ def test_pgbench_equals_its_database(project: Project, form: str) -> None:
 
 @LONG
 @pytest.mark.timeout(7200)
-def test_ticketing_equals_its_database(project: Project) -> None:
-    """Twelve tables in one file of 435,034 messages. Types are those that DMS wrote as Parquet."""
-    source = f'{RECORDS}decimals = "string"\n'
-    case = of_case(project, "perf-dms-sample-ticketing-debezium", ticketing_tables(), source)
+def test_ticketing_equals_its_database(project: Project, of_case: OfCase) -> None:
+    """Twelve tables in one file of 435,034 messages, or in topics. Types are those that DMS wrote as Parquet."""
+    case = of_case("perf-dms-sample-ticketing-debezium", ticketing_tables(), 'decimals = "string"\n')
     found: dict[str, Any] = project.run()
     assert found["dms_sample.sporting_event_ticket"]["counts"]["read"] == 19_676 + 188_279
     assert sum(table["counts"]["quarantined"] for table in found.values()) == 0

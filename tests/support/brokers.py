@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import find, free_port, running
+from servers import find_java, free_port, give_up, running
 
 from lakeward.adapters.spark.session.jars import Jar, fetch
 from lakeward.core.errors import SetupError
@@ -144,9 +144,7 @@ def fetch_jars(needed_by: str) -> list[Path]:
     try:
         return [fetch(jar) for jar in read_locks() if jar.needed_by == needed_by]
     except SetupError as error:
-        if os.environ.get("LAKEWARD_SERVERS") == "required":
-            pytest.fail(str(error))
-        pytest.skip(str(error))
+        give_up(str(error))
 
 
 @contextmanager
@@ -155,7 +153,7 @@ def kafka(folder: Path) -> Iterator[RunningBroker]:
     pytest.importorskip("confluent_kafka")
     from confluent_kafka import KafkaException  # noqa: PLC0415
 
-    java, path = find("java"), os.pathsep.join(map(str, fetch_jars("broker")))
+    java, path = find_java(), os.pathsep.join(map(str, fetch_jars("broker")))
     ports = {name: free_port() for name in ("port", "guarded", "controller")}
     settings = folder / "server.properties"
     settings.write_text(_SETTINGS.format(data=folder / "data", **ports), "utf-8")

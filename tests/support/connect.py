@@ -18,7 +18,7 @@ import pytest
 import requests
 from brokers import QUICK, RunningBroker, fetch_jars
 from registries import Registry
-from servers import Server, find, free_port, running
+from servers import ANSWER, PATIENCE, Server, find_java, free_port, running
 
 CONVERTERS = {
     "avro": "io.apicurio.registry.utils.converter.AvroConverter",
@@ -40,8 +40,6 @@ topic.creation.enable=true
 key.converter=org.apache.kafka.connect.json.JsonConverter
 value.converter=org.apache.kafka.connect.json.JsonConverter
 """
-_PATIENCE = 60.0
-"""The seconds within which a connector must run."""
 
 POSTGRESQL = {
     "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -78,7 +76,7 @@ class Connect:
         """Start a connector, and return once its task runs."""
         made = requests.put(f"{self.url}/connectors/{name}/config", json=dict(settings), timeout=60)
         assert made.status_code == 201, made.text
-        until = time.monotonic() + _PATIENCE
+        until = time.monotonic() + PATIENCE
         while (states := self.states(name)) != ["RUNNING", "RUNNING"]:
             assert "FAILED" not in states, f"{name} failed: {(self.folder / 'connect.log').read_text()[-3000:]}"
             assert time.monotonic() < until, f"{name} does not run: {states}"
@@ -150,7 +148,7 @@ def _reach(server: Server, name: str) -> dict[str, str]:
 @contextmanager
 def connect(folder: Path, broker: RunningBroker) -> Iterator[Connect]:
     """Start a worker of Connect in a folder, without a connector."""
-    java, path = find("java"), os.pathsep.join(map(str, fetch_jars("connect")))
+    java, path = find_java(), os.pathsep.join(map(str, fetch_jars("connect")))
     _place_plugins(folder / "plugins")
     port, settings, log = free_port(), folder / "worker.properties", folder / "connect.log"
     where = {"plugins": folder / "plugins", "folder": folder}
@@ -162,7 +160,7 @@ def connect(folder: Path, broker: RunningBroker) -> Iterator[Connect]:
 
     def answers() -> bool:
         try:
-            return requests.get(made.url, timeout=1).ok
+            return requests.get(made.url, timeout=ANSWER).ok
         except requests.RequestException:
             return False
 

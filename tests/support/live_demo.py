@@ -31,7 +31,8 @@ from lakeward.entrypoints.cli import main
 from lakeward.entrypoints.demo.lakes import IcebergLake
 
 FOLDER = Path("lakeward-live")
-TABLES = ("shop.customer", "shop.orders")
+INTERRUPTED = 130
+"""The exit code of a command that an interrupt has ended."""
 SETTINGS = """
 [pipeline]
 name = "shop"
@@ -109,9 +110,11 @@ def following() -> Iterator[Following]:
 
 
 def status() -> dict[str, Any]:
-    """Return the status of each table."""
+    """Return the status of each table; raises KeyboardInterrupt if an interrupt has ended the command."""
     with redirect_stdout(io.StringIO()) as output:
-        main(("status", "--json", "--config", str(FOLDER / "lakeward.toml")))
+        code = main(("status", "--json", "--config", str(FOLDER / "lakeward.toml")))
+    if code == INTERRUPTED:
+        raise KeyboardInterrupt
     return {table["table"]: table for table in json.loads(output.getvalue())["tables"]}
 
 
@@ -174,7 +177,7 @@ def play() -> None:
         pass
     except (pytest.skip.Exception, pytest.fail.Exception) as error:
         sys.exit(str(error))
-    say(f"all is stopped; the lake and its settings stay in {FOLDER}")
+    say("all is stopped" + (f"; the lake and its settings stay in {FOLDER}" if FOLDER.exists() else ""))
 
 
 if __name__ == "__main__":

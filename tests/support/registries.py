@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import requests
 from brokers import QUICK, fetch_jars
-from servers import find, free_port, running
+from servers import ANSWER, find_java, free_port, running
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Registry:
 @contextmanager
 def apicurio(folder: Path) -> Iterator[Registry]:
     """Start Apicurio's registry in a folder; it keeps its schemas in memory."""
-    java, (archive,) = find("java"), fetch_jars("registry")
+    java, (archive,) = find_java(), fetch_jars("registry")
     with tarfile.open(archive) as packed:
         packed.extractall(folder, filter="data")
     (runner,) = folder.glob("*-runner.jar")
@@ -39,7 +39,7 @@ def apicurio(folder: Path) -> Iterator[Registry]:
 
     def answers() -> bool:
         try:
-            return requests.get(f"{made.url}/subjects", timeout=1).ok
+            return requests.get(f"{made.url}/subjects", timeout=ANSWER).ok
         except requests.RequestException:
             return False
 

@@ -15,14 +15,20 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from lakeward.adapters.spark.session.java import check_java
+from lakeward.core.errors import SetupError
+
 HOW = "apt-get install postgresql mariadb-server (as root; `make servers` does it)"
-PATIENCE = 60.0
-"""The seconds within which a server must answer."""
+PATIENCE = 180.0
+"""The seconds within which a server must start on a slow machine, or end."""
+ANSWER = 10.0
+"""The seconds within which a server that has started must answer."""
 in_own_sessions = False
-"""Whether servers are protected from signals of the terminal, so that they are ended in order."""
+"""Whether servers and their clients are protected from signals of the terminal, so that they are ended in order."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +45,24 @@ def find(program: str, *places: str) -> str:
     """Return the path of a program. Without it the test is skipped, or fails in the gate."""
     path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", *places])
     own_path = shutil.which(program, path=path)
-    if own_path is None and os.environ.get("LAKEWARD_SERVERS") == "required":
-        pytest.fail(f"{program} is not installed: {HOW}")
     if own_path is None:
-        pytest.skip(f"{program} is not installed: {HOW}")
+        give_up(f"{program} is not installed: {HOW}")
     return own_path
+
+
+def find_java() -> str:
+    """Return the path of the Java that Spark starts. Without it the test is skipped, or fails in the gate."""
+    try:
+        return str(check_java())
+    except SetupError as error:
+        give_up(str(error))
+
+
+def give_up(reason: str) -> NoReturn:
+    """Skip the test, or let it fail in the gate."""
+    if os.environ.get("LAKEWARD_SERVERS") == "required":
+        pytest.fail(reason)
+    pytest.skip(reason)
 
 
 def free_port() -> int:
@@ -93,11 +112,14 @@ def has_ended(process: subprocess.Popen[bytes], within: float) -> bool:
 
 
 def is_zero(command: Sequence[str]) -> bool:
-    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    ended = subprocess.run(command, capture_output=True, check=False, start_new_session=in_own_sessions)
+    return ended.returncode == 0
 
 
 def answer_of(command: Sequence[str]) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return subprocess.run(
+        command, check=True, capture_output=True, text=True, start_new_session=in_own_sessions
+    ).stdout
 
 
 @contextmanager

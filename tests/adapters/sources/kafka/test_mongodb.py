@@ -9,9 +9,13 @@ from typing import Final
 
 import outside
 import pytest
+from brokers import RunningBroker
+from fake_broker import FakeBroker
 from fed import read_whole
-from kafka_feeds import feed
+from kafka_feeds import feed, no_secret
 
+from lakeward.adapters.sources.kafka.client import KafkaBroker
+from lakeward.adapters.sources.kafka.options import KafkaOptions
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError
 from lakeward.core.ledger.selection import ObjectHistory
@@ -30,20 +34,36 @@ COLUMNS: Final = {
 }
 
 
+@pytest.fixture(params=["memory", pytest.param("running", marks=pytest.mark.long)])
+def broker(request: pytest.FixtureRequest) -> FakeBroker | RunningBroker:
+    """Return a broker in memory, or one that runs."""
+    if request.param == "memory":
+        return FakeBroker()
+    running: RunningBroker = request.getfixturevalue("kafka_broker")
+    return running
+
+
+def client_of(broker: RunningBroker) -> KafkaBroker:
+    options = KafkaOptions(servers=broker.servers, topics="shop.{schema}.{table}")
+    return KafkaBroker(options, Path(), no_secret)
+
+
 def schema_of(columns: Mapping[str, str]) -> Schema:
     return Schema(tuple(Column(name, parse_type(type_)) for name, type_ in columns.items()))
 
 
 @pytest.mark.parametrize(("events", "tags"), [(["insert"], ["pending"]), (["insert", "update"], ["succeed"])])
-def test_the_case_gives_the_row_that_it_had(tmp_path: Path, events: list[str], tags: list[str]) -> None:
+def test_the_case_gives_the_row_that_it_had(
+    broker: FakeBroker | RunningBroker, tmp_path: Path, events: list[str], tags: list[str]
+) -> None:
     own = feed(tmp_path, partitions=0, documents="columns")
-    own.broker.create(TOPIC, 1)
+    broker.create(TOPIC, 1)
     for event in [*events, "delete", *events]:
         file = outside.case("debezium-mongodb-events") / "input" / f"event-{event}.jsonl"
         lines = [line for line in file.read_bytes().splitlines() if line]
         for key, value in zip(lines[::2], lines[1::2], strict=True):
-            own.broker.send(TOPIC, value, key=key)
-    source = own.open()
+            broker.send(TOPIC, value, key=key)
+    source = replace(own.open(), broker=broker if isinstance(broker, FakeBroker) else client_of(broker))
     dimension = replace(own.dimension(source), name=NAME, schema=schema_of(COLUMNS), key=("_id",))
     found = read_whole(source, dimension)
     assert found.rejects == []
