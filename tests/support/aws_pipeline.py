@@ -82,13 +82,7 @@ topic = "arn:aws:sns:{region}:{account}:{name}-people"
 """
 OF_TABLE = '[tables."{table}"]\nkey = ["id"]\ncolumns = {{ {columns} }}\n'
 
-BY_STACK = (
-    "AWS::S3::Bucket",
-    "AWS::SQS::Queue",
-    "AWS::DynamoDB::Table",
-    "AWS::SNS::Topic",
-    "AWS::Events::Rule",
-)
+BY_STACK = ("AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::SNS::Topic", "AWS::Events::Rule")
 """The resource types that moto's CloudFormation makes."""
 
 PATIENCE = 300.0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 import pytest
-from mutations import Method, mutate
+from mutations import mutate
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent
@@ -209,14 +209,3 @@ def mutate_table(mistake: str, *, by_spark: bool = False, **functions: Callable[
         setattr(kind, name, staticmethod(functions[name]))
     kind.by_spark = by_spark
     return kind
-
-
-def patched(owner: object, name: str, value: object) -> Callable[[pytest.MonkeyPatch], None]:
-    """Return a `spoil` that replaces an attribute of code that the formats share."""
-    return lambda patch: patch.setattr(owner, name, value)
-
-
-def wrapped(owner: object, name: str, wrong: Method) -> Callable[[pytest.MonkeyPatch], None]:
-    """Return a `spoil` that replaces such a function. `wrong` gets the correct one and the arguments."""
-    right = getattr(owner, name)
-    return patched(owner, name, lambda *arguments, **named: wrong(right, *arguments, **named))

@@ -18,10 +18,7 @@ from lakeward.adapters.ledgers.dynamodb.ledger import DynamoDbLedger
 NUMBERS = count(1)
 KEYS = {
     "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in ("ledger", "item", "state")],
-    "KeySchema": [
-        {"AttributeName": "ledger", "KeyType": "HASH"},
-        {"AttributeName": "item", "KeyType": "RANGE"},
-    ],
+    "KeySchema": [{"AttributeName": "ledger", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}],
     "LocalSecondaryIndexes": [
         {
             "IndexName": "by_state",

@@ -299,9 +299,7 @@ _events = st.one_of(
 )
 document = st.builds(
     lambda key, value, is_text: json.dumps({"key": key, "value": json.dumps(value) if is_text else value}),
-    st.sampled_from(
-        [*[json.dumps({"id": _OID}), '{"id": "5"}', {"id": '"5"'}] * 3, '{"id": "dummy"}', None, "{}"],
-    ),
+    st.sampled_from([*[json.dumps({"id": _OID}), '{"id": "5"}', {"id": '"5"'}] * 3, '{"id": "dummy"}', None, "{}"]),
     st.one_of(_events, _events, _events.map(lambda it: {"schema": {}, "payload": it}), st.none()),
     st.booleans(),
 )

@@ -201,17 +201,13 @@ def test_the_highest_initial_snapshot_counts_from_its_first_row_on() -> None:
 def test_a_table_keeps_the_place_of_the_snapshot_with_which_it_begins() -> None:
     """Rows that do not name their snapshot count in its first batch, and in none after it."""
     name = TableName("shop", "item")
-    dimension = Dimension(
-        name=name, schema=columns(id="int"), key=("id",), sequences=Sequences.PLACES
-    )
+    dimension = Dimension(name=name, schema=columns(id="int"), key=("id",), sequences=Sequences.PLACES)
     source = MemorySource(sequences=Sequences.PLACES, logs=lambda _: UNTOLD)
     job = memory_job(dimension, source)
 
     def put(number: int, place: int, operation: Operation, time: int) -> None:
         position = Position(1, place, number, 1)
-        event = ChangeEvent(
-            operation=operation, position=position, key=(number,), cells={"id": number}, time=time
-        )
+        event = ChangeEvent(operation=operation, position=position, key=(number,), cells={"id": number}, time=time)
         source.put(name, number, [event])
 
     put(1, 500, Operation.READ, 7200 * LEAST_GAP)

@@ -171,9 +171,7 @@ def test_a_restarted_log_stops_the_table_until_an_operator_decides(
         *(
             pytest.param(
                 Object([(C, 1, "a", 900_000, 0), (C, 2, "b", 900_100, 1)], old),
-                Object(
-                    [(U, 1, "a2", 899_000, HOUR), (D, 2, None, 899_500, HOUR), (C, 3, "c", 905_000, HOUR)], new
-                ),
+                Object([(U, 1, "a2", 899_000, HOUR), (D, 2, None, 899_500, HOUR), (C, 3, "c", 905_000, HOUR)], new),
                 1,
                 {1: "a2", 3: "c"},
                 id=f"the new log climbs past the old one, {name}",
@@ -467,10 +465,7 @@ TWO = LogName("mysql-bin.", "1"), LogName("mysql-bin.", "2")
             id="servers whose changes are in one log",
         ),
         pytest.param(
-            [
-                plain((C, 1, "a", 0, 0), (C, 2, "b", 0, 0), (U, 1, "c", 900, 0.5)),
-                plain((U, 1, "d", 901, 0.6)),
-            ],
+            [plain((C, 1, "a", 0, 0), (C, 2, "b", 0, 0), (U, 1, "c", 900, 0.5)), plain((U, 1, "d", 901, 0.6))],
             {1: "d", 2: "b"},
             id="changes with places after changes without",
         ),

@@ -19,8 +19,7 @@ from lakeward.core.merge.change_log import (
     trim,
 )
 
-ITEMS = item(columns(id="int"), lateness=Within(3)
-)
+ITEMS = item(columns(id="int"), lateness=Within(3))
 
 
 def record(batch: int, least: int, greatest: int, time: int | None, loads: int = 0) -> Record:
@@ -42,9 +41,7 @@ def change(sequence: int, transaction: str) -> Change:
 
 def memory(*records: Record, changes: tuple[Change, ...] = (), loaded: int = 0) -> ChangeLogContents:
     return ChangeLogContents(
-        records=list(records),
-        changes={change.event.position: change for change in changes},
-        loaded=loaded,
+        records=list(records), changes={change.event.position: change for change in changes}, loaded=loaded
     )
 
 

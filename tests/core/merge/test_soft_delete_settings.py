@@ -56,9 +56,7 @@ def test_a_soft_deleted_row_keeps_its_values_and_is_not_counted_as_current() -> 
         (SOFT, replace(HARD, history=History()), "a mirror cannot become a history", "it has the newest of each"),
     ],
 )
-def test_a_table_with_data_keeps_its_kind_of_deletes(
-    was: Dimension, is_: Dimension, what: str, found: str
-) -> None:
+def test_a_table_with_data_keeps_its_kind_of_deletes(was: Dimension, is_: Dimension, what: str, found: str) -> None:
     job = job_of(was)
     deliver(job, 1)
     with pytest.raises(SchemaConflict, match=what) as refused:

@@ -134,11 +134,7 @@ def test_a_row_repaired_for_other_columns_is_refused() -> None:
     assert stored_value(job) == 1
 
 
-PARTS = replace(
-    DIMENSION,
-    schema=Schema((*DIMENSION.schema, Column("b", Type("int")))),
-    lateness=Unbounded(),
-)
+PARTS = replace(DIMENSION, schema=Schema((*DIMENSION.schema, Column("b", Type("int")))), lateness=Unbounded())
 
 
 def job_of_parts(*items: ChangeEvent | Reject) -> Job[Any]:
@@ -285,9 +281,7 @@ def test_a_row_under_column_rules_is_repaired_in_the_columns_of_its_source() -> 
         (SOURCE, replace(DIMENSION, schema=Schema(DIMENSION.schema.columns[:1])), "the rules make other columns"),
     ],
 )
-def test_rows_of_undeclared_columns_cannot_be_repaired(
-    source: Schema, dimension: Dimension, said: str
-) -> None:
+def test_rows_of_undeclared_columns_cannot_be_repaired(source: Schema, dimension: Dimension, said: str) -> None:
     with pytest.raises(RepairError) as refused:
         ruled(source).source.written(dimension)
     assert said in f"{refused.value.what} {refused.value.found}"
