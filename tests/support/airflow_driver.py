@@ -10,7 +10,6 @@ from typing import Any
 
 
 def parse() -> Any:
-    """Return the DAGs of Airflow's folder."""
     from airflow.configuration import conf  # noqa: PLC0415  # it is not installed where tests are collected
     from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415
 

@@ -198,7 +198,6 @@ class AwsPipeline:
 
     @property
     def database(self) -> str:
-        """The database of the catalog, which is the schema of the source."""
         return schema_of(self.name)
 
     def deliver(self, *files: Path) -> None:
@@ -228,7 +227,6 @@ class AwsPipeline:
         return int(asked["Attributes"][names[0]])
 
     def lose_messages(self) -> None:
-        """Delete all messages of the queue."""
         self.aws.client("sqs").purge_queue(QueueUrl=self._queue("Queue"))
 
     def _queue(self, title: str) -> str:
@@ -236,7 +234,6 @@ class AwsPipeline:
         return str(self.aws.client("sqs").get_queue_url(QueueName=name)["QueueUrl"])
 
     def expected(self) -> dict[str, Rows]:
-        """Return the rows that all tables must have."""
         return {table: feed.rows for table, feed in self.feeds.items()}
 
     def committed(self, since: int) -> set[str]:
@@ -280,7 +277,6 @@ class AwsPipeline:
 
     @property
     def reason(self) -> str:
-        """The reason why the last run failed, or an empty text."""
         return self.reasons.get(self.carried_out[-1], "")
 
     def _next_run(self) -> FakeJobRun | None:
@@ -290,7 +286,6 @@ class AwsPipeline:
         return runs[0] if runs else None
 
     def _install(self, arguments: Mapping[str, str]) -> None:
-        """Install the modules of a job from its arguments, once."""
         if self.package.site.exists():
             return
         urls = arguments["--additional-python-modules"].split(",")

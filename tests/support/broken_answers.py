@@ -145,7 +145,6 @@ class BelievesTheLastChangeLog(AnyTable):
 
 
 def _entries(**fields: Any) -> Method:
-    """Return an `entries` with other fields."""
     return change_result(lambda entries: [replace(entry, **fields) for entry in entries])
 
 

@@ -114,7 +114,6 @@ def _forget_tables(own: MemoryLedger, *tables: str) -> None:
 
 
 def _writes(change: Callable[[Notes], Notes]) -> Method:
-    """Return a `write` of other notes."""
     return lambda right, _, table, notes: right(table, change(notes))
 
 
@@ -196,7 +195,6 @@ def items_bench(kind: type[Items]) -> StoreUnderTest:
 
 
 def _reads(**fields: Any) -> Method:
-    """Return a `read` with other fields."""
     return lambda right, _: replace(right(), **fields)
 
 

@@ -53,7 +53,6 @@ class LedgerTable:
         self.items_read += sum(map(len, parsed.get("Responses", {}).values()))
 
     def make(self) -> None:
-        """Make the table."""
         self.client.create_table(TableName=self.table, **KEYS)
         self.asked.clear()
 
@@ -64,7 +63,6 @@ class LedgerTable:
         return DynamoDbLedger(self.client if client is None else client, self.table, pipeline, pause)
 
     def items(self, prefix: str = "") -> list[str]:
-        """Return the names of all items with this prefix."""
         own_items = self.client.scan(TableName=self.table, ConsistentRead=True)["Items"]
         return sorted(item["item"]["S"] for item in own_items if item["item"]["S"].startswith(prefix))
 

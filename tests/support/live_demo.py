@@ -109,7 +109,6 @@ def following() -> Iterator[Following]:
 
 
 def status() -> dict[str, Any]:
-    """Return the status of each table."""
     with redirect_stdout(io.StringIO()) as output:
         main(("status", "--json", "--config", str(FOLDER / "lakeward.toml")))
     return {table["table"]: table for table in json.loads(output.getvalue())["tables"]}

@@ -44,14 +44,12 @@ def memory_job(dimension: Dimension, source: Any = None, table: MemoryTable | No
 
 
 def table_of(job: Job[Any]) -> MemoryTable:
-    """Return the table of a job."""
     table = job.opened.table
     assert isinstance(table, MemoryTable)
     return table
 
 
 def progress_of(job: Job[Any]) -> Progress:
-    """Return the progress of the table of a job."""
     return job.opened.table.state().progress
 
 
@@ -73,7 +71,6 @@ class MemoryShop:
     statistics: Statistics | None = None
 
     def job(self) -> Job[Any]:
-        """Return the job of a new process."""
         return Job(
             dimension=self.dimension,
             source=self.source,
@@ -83,12 +80,10 @@ class MemoryShop:
         )
 
     def run(self) -> Self:
-        """Apply what waits."""
         apply_changes(self.job())
         return self
 
     def fails(self) -> AlarmRaised:
-        """Return the alarm that stops a run."""
         with pytest.raises(AlarmRaised) as raised:
             self.run()
         return raised.value
@@ -99,5 +94,4 @@ class MemoryShop:
 
     @property
     def table(self) -> MemoryTable:
-        """The table as a new process opens it."""
         return table_of(self.job())

@@ -76,18 +76,15 @@ class Break:
     changes: Sequence[Change]
 
     def __call__(self, patch: pytest.MonkeyPatch) -> None:
-        """Make the mistake."""
         for change in self.changes:
             change(patch)
 
     @property
     def __name__(self) -> str:
-        """The name of its test."""
         return self.mistake
 
 
 def broken(mistake: str, *changes: Change) -> Break:
-    """Return a mistake of these changes."""
     return Break(mistake, changes)
 
 

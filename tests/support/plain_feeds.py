@@ -63,7 +63,6 @@ class PlainFeed:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The settings of the feed."""
         return {"order_by": "rev", "operation": self.words.operation, "null_text": r"\N"}
 
 
@@ -99,17 +98,14 @@ def _final(files: Sequence[Sequence[Line]], words: Words) -> Mapping[int, Line]:
 
 
 def row_of(line: Line) -> dict[str, Any]:
-    """Return the row of a line, as the table has it."""
     return {name: line[name] for name in COLUMNS}
 
 
 def moment(revision: int) -> datetime:
-    """Return a revision as a time."""
     return _EPOCH + timedelta(hours=revision)
 
 
 def write(feed: PlainFeed, folder: Path, prefix: str = "") -> None:
-    """Write the files of a feed."""
     for number, lines in enumerate(feed.files):
         file = folder / f"{prefix}{number}.{feed.format}"
         match feed.format:

@@ -82,7 +82,6 @@ class Lake:
         return self.take(observe)
 
     def write(self, order: int, state: State, *rejects: Reject, is_dated: bool = True) -> None:
-        """Write a file of a snapshot."""
         events = [
             ChangeEvent(
                 operation=Operation.READ,

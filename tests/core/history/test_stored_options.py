@@ -101,7 +101,6 @@ def test_an_option_of_a_later_version_is_a_change() -> None:
 
 
 def playing(history: History | None) -> tuple[Job[Any], MemoryTable]:
-    """Return a table that has rows."""
     dimension = replace(DIMENSION, history=history)
     table, source = MemoryTable(dimension), MemorySource()
     job = memory_job(dimension, source, table)

@@ -147,8 +147,6 @@ def test_a_ledger_that_another_process_wrote_meanwhile_is_no_loss(shop: Shop) ->
 
 
 class Unreadable(MemorySource):
-    """Objects are listed, and cannot be read."""
-
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
         raise SourceError("cannot be read")
 
@@ -398,8 +396,6 @@ def test_all_objects_are_listed_where_a_notice_came_and_a_partial_listing_has_no
 
 
 class Once:
-    """Lets one batch begin."""
-
     is_begun = False
 
     def __call__(self) -> bool:

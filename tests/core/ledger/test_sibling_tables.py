@@ -32,8 +32,6 @@ DAY = 86_400_000_000
 
 @dataclass(slots=True)
 class Archiving(MemorySource):
-    """A source with an archive."""
-
     moved: set[str] = field(default_factory=set)
 
     def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:

@@ -171,7 +171,6 @@ def test_a_snapshot_of_too_few_rows_stops_the_table_until_it_is_acknowledged(nig
 
 
 def night(shop: Shop, rows: Mapping[int, int]) -> Shop:
-    """Deliver a complete full load."""
     shop.clock += 100
     shop.put(1, rows, shop.clock)
     complete(shop.job(), by="me", at=shop.clock)
@@ -197,8 +196,6 @@ def test_a_table_of_snapshots_refuses_a_reload(nights: Shop) -> None:
 
 
 class Archiving(MemorySource):
-    """A source that moves applied objects away."""
-
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         names = [item.name for item in objects]
         self.tables[NAME] = [one for one in self.tables[NAME] if one.object.name not in names]

@@ -25,7 +25,6 @@ DIMENSION = item(columns(id="int"))
 
 @pytest.fixture
 def job() -> Job[object]:
-    """Return the job of a table of three batches, one object each."""
     source, target = MemorySource(), MemoryTarget()
     made: Job[object] = Job(
         dimension=DIMENSION,

@@ -81,8 +81,6 @@ def test_a_source_gets_the_stored_columns_of_the_table() -> None:
 
 
 class Empty(MemorySource):
-    """Has nothing new."""
-
     def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         return ObjectSelection()
 
@@ -218,8 +216,6 @@ def test_updates_that_lack_a_column_are_partial_rows(lateness: Lateness, is_in_p
 
 
 class Lost(MemoryTable):
-    """Loses every race."""
-
     tried = 0
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
@@ -287,8 +283,6 @@ def test_a_process_that_another_overtakes_while_it_reads_begins_again() -> None:
 
 
 class Trimmed(MemoryTable):
-    """Counts how often it is trimmed."""
-
     trims = 0
 
     def trim(self, progress: Progress) -> None:
