@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import memory_jobs
 import pytest
 from memory_jobs import item
 
@@ -37,7 +38,7 @@ PLACE = Position(1, 5, 1, 1)
 
 
 def event(operation: Operation = Operation.UPDATE, time: int | None = NOON, **cells: object) -> ChangeEvent:
-    return ChangeEvent(operation=operation, position=PLACE, key=(1,), cells={"id": 1, **cells}, time=time)
+    return memory_jobs.event(operation, 5, at=1, time=time, **cells)
 
 
 def load(epoch: int) -> ChangeEvent:

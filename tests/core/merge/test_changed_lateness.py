@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import memory_jobs
 import pytest
-from memory_jobs import item
+from memory_jobs import DELETE, INSERT, UPDATE, item
 from model_laws import Player
 
 from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Within
@@ -19,7 +20,6 @@ from lakeward.core.merge.settle import absorb, settle
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
 MIRROR = item(SCHEMA)
-INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
 LATER = Within(1000)
 
 
@@ -28,10 +28,7 @@ Turn: TypeAlias = tuple[Lateness, Sequence[ChangeEvent]]
 
 def event(operation: Operation, at: int, **cells: Any) -> ChangeEvent:
     """Return a change, committed `at` a time."""
-    every = {"id": 1, "a": at, "b": at, **cells}
-    return ChangeEvent(
-        operation=operation, position=Position(1, at, at, 1), key=(1,), cells=every, time=at, instant=at
-    )
+    return memory_jobs.event(operation, at, time=at, instant=at, **{"a": at, "b": at, **cells})
 
 
 def played(dimension: Dimension, *turns: Turn) -> Player:
