@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from history_model import Told, of_one_key
-from memory_jobs import NAME, memory_job
+from memory_jobs import NAME, READ, columns, event, item, memory_job
 from tries import first_failure, tries
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable
 from lakeward.core.dimension import Dimension, Older, Snapshots
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, Key, Position
 from lakeward.core.history import older_snapshots, snapshot_splice
 from lakeward.core.history.older_snapshots import SnapshotRow, SnapshotSpan, insert_snapshot
 from lakeward.core.history.options import History, Track, ValidityColumns
@@ -36,10 +36,10 @@ from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.discovery import discover
 from lakeward.core.pipeline.job import BATCH_STEPS, Report, StepObserver, no_observer
 from lakeward.core.pipeline.truncation import truncate
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 from lakeward.plugins.testing.simulated_database import Features, feed
 
-SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a", "b")))
+SCHEMA = columns(id="int", a="int", b="int")
 HOUR = 3_600_000_000
 SETTLED = 10
 TRACKS = (Track(), Track(frozenset({"a"}), but=False))
@@ -50,7 +50,7 @@ State = Mapping[int, Mapping[str, Any]]
 def dimension(older: Older = Older.SPLICE, **options: Any) -> Dimension:
     history = History(validity_columns=ValidityColumns(type=Type("date")), **options)
     kept = Snapshots(settles=SETTLED, older=older, least_share=0)
-    return Dimension(name=NAME, schema=SCHEMA, key=("id",), snapshots=kept, history=history)
+    return item(SCHEMA, snapshots=kept, history=history)
 
 
 PARTS = 3
@@ -83,12 +83,8 @@ class Lake:
 
     def write(self, order: int, state: State, *rejects: Reject, is_dated: bool = True) -> None:
         events = [
-            ChangeEvent(
-                operation=Operation.READ,
-                position=Position(1, LOAD_SEQUENCE, order, number),
-                key=(key,),
-                cells={"id": key, **cells},
-                time=order * HOUR if is_dated else None,
+            event(
+                *(READ, LOAD_SEQUENCE, key), at=order, row=number, time=order * HOUR if is_dated else None, **cells
             )
             for number, (key, cells) in enumerate(state.items(), 1)
         ]

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from memory_jobs import ID, NAME, MemoryShop, item
+from memory_jobs import ID, INSERT, NAME, MemoryShop, event, item
 
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.checks.source_clock import SLACK
@@ -42,11 +42,7 @@ class Shop(MemoryShop):
 
     def put(self, *orders: int, time: int | None = None) -> None:
         for order in orders:
-            place = Position(1, 0, order, 1)
-            event = ChangeEvent(
-                operation=Operation.INSERT, position=place, key=(order,), cells={"id": order}, time=time
-            )
-            self.source.put(NAME, order, [event])
+            self.source.put(NAME, order, [event(INSERT, 0, order, at=order, time=time)])
 
     def drop(self, *orders: int) -> None:
         listed = self.source.tables[NAME]

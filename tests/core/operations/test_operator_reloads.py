@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from memory_jobs import NAME, MemoryShop, item, values
+from memory_jobs import NAME, READ, UPDATE, MemoryShop, event, item, values
 
 from lakeward.adapters.memory import MemorySource, MemoryStatistics
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SchemaConflict, SourceError
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.events import LOAD_SEQUENCE, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.ledger.full_loads import LoadStatus
 from lakeward.core.ledger.objects import SourceObject
@@ -30,15 +30,9 @@ class Shop(MemoryShop):
 
     def put(self, order: int, rows: Mapping[int, int], modified: int) -> None:
         """Deliver an object; those below 50 are of a full load."""
-        sequence = LOAD_SEQUENCE if order < 50 else 0
-        operation = Operation.READ if order < 50 else Operation.UPDATE
+        sequence, operation = (LOAD_SEQUENCE, READ) if order < 50 else (0, UPDATE)
         events = [
-            ChangeEvent(
-                operation=operation,
-                position=Position(1, sequence, order, row),
-                key=(key,),
-                cells={"id": key, "a": value},
-            )
+            event(operation, sequence, key, at=order, row=row, a=value)
             for row, (key, value) in enumerate(rows.items(), 1)
         ]
         self.source.put(NAME, order, events, modified=modified)

@@ -10,6 +10,7 @@ import pytest
 from catalogue_laws import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_jobs import columns
 
 from lakeward.adapters.sources.csv import layout
 from lakeward.adapters.sources.csv.layout import ExpectedLayout
@@ -45,37 +46,33 @@ def table(*columns: str, key: tuple[str, ...] = ("id",)) -> SourceTable:
     return SourceTable(name=NAME, columns=made, key=key)
 
 
-def schema(**types: str) -> Schema:
-    return Schema(tuple(Column(name, parse_type(type_)) for name, type_ in types.items()))
-
-
 def said(*tables: SourceTable) -> list[Answer]:
     return [Answer(since, one) for since, one in enumerate(tables)]
 
 
 def test_without_settings_the_catalogue_decides() -> None:
     found = complete(DeclaredTable(), said(table("id: int", "name: string")))
-    assert (found.schema, found.key) == (schema(id="int", name="string"), ("id",))
+    assert (found.schema, found.key) == (columns(id="int", name="string"), ("id",))
     assert (found.orders, found.announced) == ((("id", "name"),), frozenset({"id", "name"}))
 
 
 def test_the_type_is_from_the_settings_and_the_order_from_the_catalogue() -> None:
     found = complete(
-        DeclaredTable(columns=schema(name="binary")), said(table("id: int", "name: string", "at: date"))
+        DeclaredTable(columns=columns(name="binary")), said(table("id: int", "name: string", "at: date"))
     )
-    assert found.schema == schema(id="int", name="binary", at="date")
+    assert found.schema == columns(id="int", name="binary", at="date")
     assert found.announced == {"id", "at"}
 
 
 def test_settings_that_declare_all_columns_decide_their_order() -> None:
     answers = said(table("id: int"), table("id: int", "name: string"))
-    found = complete(DeclaredTable(columns=schema(name="string", id="int")), answers)
+    found = complete(DeclaredTable(columns=columns(name="string", id="int")), answers)
     assert found.schema.names == ("name", "id")
     assert found.orders == (("name", "id"),)
 
 
 def test_names_are_those_of_the_settings_whatever_the_case() -> None:
-    declared = DeclaredTable(columns=schema(Name="string"), key=("iD",))
+    declared = DeclaredTable(columns=columns(Name="string"), key=("iD",))
     found = complete(declared, said(table("ID: int", "NAME: string", key=("ID",))))
     assert (found.schema.names, found.key) == (("iD", "Name"), ("iD",))
 
@@ -86,23 +83,23 @@ def test_a_column_without_a_type_here_is_an_error_that_names_it_unless_the_setti
         complete(DeclaredTable(), answers)
     assert "shape" in raised.value.what
     assert "native ?" in (raised.value.found or "")
-    assert complete(DeclaredTable(columns=schema(shape="string")), answers).schema == schema(
+    assert complete(DeclaredTable(columns=columns(shape="string")), answers).schema == columns(
         id="int", shape="string"
     )
-    assert complete(DeclaredTable(left_out=("SHAPE",)), answers).schema == schema(id="int")
+    assert complete(DeclaredTable(left_out=("SHAPE",)), answers).schema == columns(id="int")
 
 
 def test_dropped_columns_stay_readable_and_each_order_is_known() -> None:
     answers = said(table("id: int", "phone: string"), table("id: bigint", "mail: string"))
     found = complete(DeclaredTable(), answers)
-    assert found.schema == schema(id="bigint", mail="string", phone="string")
+    assert found.schema == columns(id="bigint", mail="string", phone="string")
     assert found.orders == (("id", "mail"), ("id", "phone"))
 
 
 def test_a_column_that_is_renamed_by_the_settings_is_one() -> None:
     answers = said(table("id: int", "name: string"), table("id: int", "full_name: string"))
     found = complete(DeclaredTable(renames={"name": "full_name"}), answers)
-    assert found.schema == schema(id="int", full_name="string")
+    assert found.schema == columns(id="int", full_name="string")
     assert found.orders == (("id", "full_name"),)
 
 
@@ -112,11 +109,11 @@ def test_two_columns_that_differ_in_case_alone_are_an_error() -> None:
 
 
 def test_a_narrower_type_and_an_unknown_column_are_warnings() -> None:
-    declared = DeclaredTable(columns=schema(id="int", note="string"))
+    declared = DeclaredTable(columns=columns(id="int", note="string"))
     (narrow, unknown) = sorted(complete(declared, said(table("id: bigint"))).cautions)
     assert "note" in unknown
     assert "native bigint" in narrow
-    assert complete(DeclaredTable(columns=schema(id="bigint")), said(table("id: int"))).cautions == ()
+    assert complete(DeclaredTable(columns=columns(id="bigint")), said(table("id: int"))).cautions == ()
 
 
 def test_another_key_is_a_warning_with_both_keys() -> None:
@@ -220,12 +217,12 @@ def test_a_rule_taken_away_breaks_a_law(
 
 
 def test_the_key_of_the_table_is_what_the_rules_make_of_that_of_the_source() -> None:
-    source = schema(id="int", name="string")
+    source = columns(id="int", name="string")
     assert table_key(shape([Rename(column="id", to="customer")], source), ("id",)) == ("customer",)
     assert table_key(shape([], source), ("id",)) == ("id",)
 
 
 def test_a_key_that_the_rules_leave_out_must_be_named() -> None:
-    made = shape([Rename(column="id", to="customer")], schema(id="int", name="string"))
+    made = shape([Rename(column="id", to="customer")], columns(id="int", name="string"))
     with pytest.raises(ConfigError, match="name, of the primary key"):
         table_key(replace(made, schema=Schema((Column("customer", Type("int")),))), ("name",))
