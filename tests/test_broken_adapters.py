@@ -221,13 +221,13 @@ def test_a_broken_iceberg_adapter_breaks_a_law(
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("make", "name", "break_it", "options"),
+    ("make", "break_it", "options"),
     [
         *[
-            pytest.param("make_delta", *one, marks=[pytest.mark.long] if one[1] in broken_delta.LONG else [])
-            for one in broken_delta.BROKEN
+            pytest.param("make_delta", *one, marks=[pytest.mark.long] if one[0] in broken_delta.LONG else [])
+            for one in broken_delta.BROKEN.items()
         ],
-        *[pytest.param("make_hudi", *mistake, marks=pytest.mark.hudi) for mistake in broken_hudi.BROKEN],
+        *[pytest.param("make_hudi", *mistake, marks=pytest.mark.hudi) for mistake in broken_hudi.BROKEN.items()],
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -235,12 +235,11 @@ def test_a_broken_delta_or_hudi_adapter_breaks_a_law(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     make: str,
-    name: str,
     break_it: Break,
     options: object,
 ) -> None:
     """Mistakes in code of one format alone."""
-    whole, make_lake = _whole(name), request.getfixturevalue(make)
+    whole, make_lake = _whole("in order"), request.getfixturevalue(make)
     break_it(monkeypatch)
     with pytest.raises(SEEN):
         Player(whole.script, make_lake(options), expected=whole.moments).play()

@@ -1,8 +1,8 @@
-"""Mistakes in code of the Delta adapter alone, with the script that shows each, and its layout."""
+"""Mistakes in code of the Delta adapter alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -29,40 +29,26 @@ FORGETS_VECTORS_IN_SPARK = broken(
     use_spark,
     wrapped(change, "inline", lambda right, spark, types, rows: right(spark, types, [(u, None) for u, _ in rows])),
 )
+LOSES_ROWS = broken(
+    "rewrites a file with only the new rows, without a check",
+    wrapped(Change, "rewrite", lambda right, *arguments: right(*arguments).limit(0)),
+    patched(Change, "check", lambda *_: None),
+)
 LONG = frozenset({FORGETS_VECTORS_IN_SPARK})
 """Mistakes that take long. The gate tries the same one without Spark, and another one with it."""
 
-BROKEN: Sequence[tuple[str, Break, TableOptions]] = (
-    (
-        "in order",
-        broken("counts the rows of a file from one", wrapped(Change, "delete_here", _delete_next_row)),
-        TableOptions(),
-    ),
-    (
-        "in order",
-        broken(
-            "counts the rows of a file from one, in Spark",
-            use_spark,
-            wrapped(Change, "delete", lambda right, own, at: right(own, at.withColumn(POS, F.col(POS) + 1))),
-        ),
-        TableOptions(),
-    ),
-    (
-        "in order",
-        broken(
-            "replaces a deletion vector without keeping its deletes",
-            patched(deletion_vectors, "read_vector", lambda *_: BitMap64()),
-        ),
-        TableOptions(),
-    ),
-    ("in order", FORGETS_VECTORS_IN_SPARK, TableOptions()),
-    (
-        "in order",
-        broken(
-            "rewrites a file with only the new rows, without a check",
-            wrapped(Change, "rewrite", lambda right, *arguments: right(*arguments).limit(0)),
-            patched(Change, "check", lambda *_: None),
-        ),
-        TableOptions(write_mode="copy-on-write"),
-    ),
-)
+BROKEN: Mapping[Break, TableOptions] = {
+    broken("counts the rows of a file from one", wrapped(Change, "delete_here", _delete_next_row)): TableOptions(),
+    broken(
+        "counts the rows of a file from one, in Spark",
+        use_spark,
+        wrapped(Change, "delete", lambda right, own, at: right(own, at.withColumn(POS, F.col(POS) + 1))),
+    ): TableOptions(),
+    broken(
+        "replaces a deletion vector without keeping its deletes",
+        patched(deletion_vectors, "read_vector", lambda *_: BitMap64()),
+    ): TableOptions(),
+    FORGETS_VECTORS_IN_SPARK: TableOptions(),
+    LOSES_ROWS: TableOptions(write_mode="copy-on-write"),
+}
+"""The mistakes, and the layout that shows each."""

@@ -1,8 +1,8 @@
-"""Mistakes in code of the Hudi adapter alone, with the script that shows each, and its layout."""
+"""Mistakes in code of the Hudi adapter alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from itertools import cycle
 from typing import Any
 
@@ -27,48 +27,33 @@ def _delete_unwritten_keys(right: Method, removed: DataFrame, records: DataFrame
     return right(removed, records, *more).join(records.select(KEY), KEY, "left_anti").select(*records.columns)
 
 
-BROKEN: Sequence[tuple[str, Break, TableOptions]] = (
-    (
-        "in order",
-        broken(
-            "deletes the old record only if no record of its key is written in any partition",
-            wrapped(write_options, "deletes_of", _delete_unwritten_keys),
+def _use_other_buckets(right: Method, *arguments: Any) -> Mapping[str, str]:
+    return {**right(*arguments), "hoodie.bucket.index.num.buckets": next(BUCKETS)}
+
+
+BROKEN: Mapping[Break, TableOptions] = {
+    broken(
+        "deletes the old record only if no record of its key is written in any partition",
+        wrapped(write_options, "deletes_of", _delete_unwritten_keys),
+    ): TableOptions(partition_by=["b"]),
+    broken(
+        "sends no record for a deleted row",
+        wrapped(write_options, "deletes_of", lambda right, *arguments: right(*arguments).limit(0)),
+    ): TableOptions(),
+    broken(
+        "looks for a row in another file group than its own",
+        wrapped(write_options, "options_of", _use_other_buckets),
+    ): TableOptions(),
+    broken(
+        "lets Hudi choose between two rows, by a column", patched(write_options, "_ALWAYS", ORDERED_BY_ROW)
+    ): TableOptions(write_mode="copy-on-write"),
+    broken(
+        "uses the length of a key's text as the key",
+        wrapped(
+            write_options,
+            "as_records",
+            lambda right, *of: right(*of).withColumn(KEY, F.expr(f"length({KEY}) || ''")),
         ),
-        TableOptions(partition_by=["b"]),
-    ),
-    (
-        "in order",
-        broken(
-            "sends no record for a deleted row",
-            wrapped(write_options, "deletes_of", lambda right, *arguments: right(*arguments).limit(0)),
-        ),
-        TableOptions(),
-    ),
-    (
-        "in order",
-        broken(
-            "looks for a row in another file group than its own",
-            wrapped(
-                *(write_options, "options_of"),
-                lambda right, *of: {**right(*of), "hoodie.bucket.index.num.buckets": next(BUCKETS)},
-            ),
-        ),
-        TableOptions(),
-    ),
-    (
-        "in order",
-        broken("lets Hudi choose between two rows, by a column", patched(write_options, "_ALWAYS", ORDERED_BY_ROW)),
-        TableOptions(write_mode="copy-on-write"),
-    ),
-    (
-        "in order",
-        broken(
-            "uses the length of a key's text as the key",
-            wrapped(
-                *(write_options, "as_records"),
-                lambda right, *of: right(*of).withColumn(KEY, F.expr(f"length({KEY}) || ''")),
-            ),
-        ),
-        TableOptions(),
-    ),
-)
+    ): TableOptions(),
+}
+"""The mistakes, and the layout that shows each."""

@@ -68,7 +68,7 @@ def wrapped(owner: object, name: str, wrong: Method) -> Change:
     return patched(owner, name, lambda *arguments, **named: wrong(right, *arguments, **named))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Break:
     """A mistake in the code of an adapter: what it does wrong, and the changes that make it."""
 
