@@ -20,7 +20,6 @@ from lakeward.core.history.bitemporal import KnownVersion, KnownVersions, known_
 from lakeward.core.history.options import History, Kind, Surrogate, ValidityColumns
 from lakeward.core.history.version_rows import current_row, rows
 from lakeward.core.history.versions import Versions
-from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import apply
 from lakeward.core.schema import Column, Schema, Type
 
@@ -209,14 +208,6 @@ def test_a_rollback_restores_the_known_versions() -> None:
     assert table.beliefs != before
     table.roll_back(table.preview_rollback("2"))
     assert table.beliefs == before
-
-
-def test_a_format_without_bitemporal_histories_refuses_them_before_anything_is_written() -> None:
-    table = MemoryTable(DIMENSION, capabilities=frozenset(Capability) - {Capability.BITEMPORAL})
-    with pytest.raises(ConfigError) as refused:
-        played(change(10, a=1, seen=1), table=table)
-    assert refused.value.found == "needed: bitemporal"
-    assert not table.exists
 
 
 def test_a_plain_history_keeps_no_corrected_versions() -> None:

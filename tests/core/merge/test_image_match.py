@@ -9,14 +9,12 @@ import pytest
 from memory_jobs import TableFeed, columns
 
 from lakeward.core.dimension import Dimension, Match, TableName
-from lakeward.core.errors import ConfigError, RepairError, SchemaConflict
+from lakeward.core.errors import RepairError, SchemaConflict
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import ChangeLogContents
 from lakeward.core.merge.delivery import Delivery, DeliveryResult, Resolution
-from lakeward.core.merge.facts import BatchFacts, Capability
 from lakeward.core.merge.image_match import NO_TRUNCATE, NOT_THERE, NOT_WHOLE, match
 from lakeward.core.pipeline.preparation import prepare_next_batch
-from lakeward.core.plan import plan
 from lakeward.core.progress import Progress
 
 SCHEMA = columns(a="double", b="struct<c:int,d:int>")
@@ -78,13 +76,6 @@ def test_a_repaired_row_cannot_remove_another_one() -> None:
             ChangeLogContents(),
             Delivery(number=1, resolutions=[Resolution(repaired.position, repaired)]),
         )
-
-
-def test_a_format_without_image_match_is_refused() -> None:
-    can = frozenset(Capability) - {Capability.IMAGES}
-    with pytest.raises(ConfigError) as refused:
-        plan(DIMENSION, BatchFacts(schema=SCHEMA), Progress(), stored=None, capabilities=can)
-    assert refused.value.found == "needed: images"
 
 
 def added(place: int) -> ChangeEvent:

@@ -7,12 +7,10 @@ from dataclasses import replace
 import pytest
 from memory_jobs import DELETE, INSERT, NAME, TableFeed, event, item
 
-from lakeward.adapters.memory import MemoryTable
 from lakeward.core.dimension import DELETED, Deletes, Dimension
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation
 from lakeward.core.history.options import History
-from lakeward.core.merge.facts import Capability
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.ports import Selection
 from lakeward.core.progress import Progress
@@ -65,10 +63,3 @@ def test_soft_deletes_are_refused_where_they_are_impossible(dimension: Dimension
     with pytest.raises(ConfigError, match=what):
         feed.deliver(1, change(1))
     assert feed.progress.batch == 0
-
-
-def test_a_format_without_soft_deletes_refuses_them() -> None:
-    table = MemoryTable(SOFT, capabilities=frozenset(Capability) - {Capability.SOFT_DELETE})
-    with pytest.raises(ConfigError) as refused:
-        TableFeed(SOFT, table=table).deliver(1, change(1))
-    assert "soft_delete" in str(refused.value.found)

@@ -8,12 +8,13 @@ from typing import Any
 
 import memory_jobs
 import pytest
-from memory_jobs import INSERT, NAME, READ, UPDATE, columns, item, memory_job
+from memory_jobs import INSERT, NAME, READ, UPDATE, TableFeed, columns, item, memory_job
 
 from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable
-from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Unbounded
+from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Match, Unbounded
 from lakeward.core.errors import CommitConflict, ConfigError, LockedError, SchemaConflict, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.history.options import History
 from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.other_tables import OtherTables
@@ -121,18 +122,23 @@ def test_a_batch_is_reported_even_if_a_step_after_its_commit_fails() -> None:
 
 
 @pytest.mark.parametrize(
-    ("events", "needed"),
+    ("dimension", "change", "needed"),
     [
-        ([event(Operation.TRUNCATE, 2)], Capability.TRUNCATE),
-        ([event(UPDATE, 2, a=UNSET)], Capability.UNSET),
-        ([replace(event(UPDATE, 2, a=1), old_key=(2,))], Capability.KEY_CHANGE),
+        (DIMENSION, event(Operation.TRUNCATE, 2), Capability.TRUNCATE),
+        (DIMENSION, event(UPDATE, 2, a=UNSET), Capability.UNSET),
+        (DIMENSION, replace(event(UPDATE, 2, a=1), old_key=(2,)), Capability.KEY_CHANGE),
+        (item(deletes=Deletes.SOFT), event(INSERT, 1, a=1), Capability.SOFT_DELETE),
+        (item(history=History(is_bitemporal=True)), event(INSERT, 1, a=1), Capability.BITEMPORAL),
+        (item(key=(), match=Match.IMAGE), event(INSERT, 1, a=1), Capability.IMAGES),
     ],
 )
-def test_a_batch_that_needs_a_missing_capability_is_refused(events: list[ChangeEvent], needed: Capability) -> None:
-    table = MemoryTable(DIMENSION, capabilities=frozenset())
+def test_a_batch_that_needs_a_missing_capability_is_refused(
+    dimension: Dimension, change: ChangeEvent, needed: Capability
+) -> None:
+    table = MemoryTable(dimension, capabilities=frozenset(Capability) - {needed})
     with pytest.raises(ConfigError) as refused:
-        apply_changes(job(source_of(*events), table))
-    assert needed.value in str(refused.value.found)
+        TableFeed(dimension, table=table).deliver(1, change)
+    assert refused.value.found == f"needed: {needed.value}"
     assert not table.exists
 
 
