@@ -272,19 +272,6 @@ def test_a_restart_is_found_where_its_changes_would_come_too_late() -> None:
     assert feed.rows == {9: "first", 1: "new", 2: "b"}
 
 
-@pytest.mark.parametrize("is_first", [True, False])
-@FORMS
-def test_a_restart_is_found_where_both_logs_are_in_one_batch(history: History | None, *, is_first: bool) -> None:
-    """Changes of a row are also compared with earlier ones of the same batch."""
-    feed = Feed(DAY, history)
-    before = [(C, 9, "first", 100, 0), (C, 1, "a", 899_000, 10)]
-    if not is_first:
-        feed.apply(over(*before))
-    old = [*(before if is_first else ()), (C, 3, "old", 900_100, 20), (C, 4, "long", 899_800, 60)]
-    feed.restarts(over(*old, (U, 3, "new", 900_000, HOUR)))
-    assert feed.rows == {9: "first", 1: "a", 3: "new", 4: "long"}
-
-
 @pytest.mark.parametrize("apart", [True, False])
 def test_a_change_of_a_new_log_below_a_truncate_of_the_old_one_is_a_restart(*, apart: bool) -> None:
     feed = Feed()
@@ -485,37 +472,11 @@ def test_transactions_that_overlap_at_the_beginning_of_a_table_are_no_restart(pa
     assert feed.rows == {3: "c", 1: "long", 4: "d", 5: "longest"}
 
 
-def test_overlapping_transactions_raise_nothing_where_no_change_is_stale() -> None:
-    """A position is that of the change: a long transaction commits last, and lies below others."""
-    feed = Feed()
-    feed.apply(
-        *(over((R, 0, "s", 100, 0), (C, 9, "z", 150, 1)), over((C, 1, "a", 1000, 10)), over((C, 2, "b", 900, 60)))
-    )
-    assert feed.rows == {0: "s", 1: "a", 2: "b", 9: "z"}
-    feed.stops(over((U, 1, "c", 950, 90)))
-
-
 def test_a_restart_is_found_in_a_partition_that_is_new() -> None:
     feed = Feed()
     feed.apply(over((C, 9, "x", 100, 0), (C, 5, "old", 150, 1), (C, 3, "y", 200, 2), partition=0))
     feed.restarts(over((U, 5, "new", 120, HOUR), partition=1))
     assert feed.rows == {9: "x", 5: "new", 3: "y"}
-
-
-@BOTH
-def test_each_partition_switches_to_a_new_log_at_its_own_row(lateness: Lateness) -> None:
-    """One lags: it brings the rest of the old log, and then changes older than those of the other."""
-    feed = Feed(lateness)
-    feed.put((C, 1, "o1", 1001, 1), (C, 3, "o3", 1002, 2), partition=0)
-    feed.apply(plain((C, 2, "o2", 1003, 3), (C, 4, "o4", 1004, 3), partition=1))
-    feed.restarts(plain((U, 1, "n1", 10, 100), partition=0))
-    feed.put((D, 3, None, 20, 110), partition=0)
-    rest = [(U, 2, "rest", 1500, 50), (D, 4, None, 1501, 51)]
-    found = feed.restarts(plain(*rest, (U, 2, "n2", 11, 101), (C, 4, "n4", 12, 102), partition=1))
-    assert "row 3 of 00002005" in found
-    assert feed.rows == {1: "n1", 2: "n2", 4: "n4"}
-    feed.put((U, 1, "n5", 30, 120), partition=0)
-    assert (feed.decide(), feed.rows[1]) == (0, "n5")
 
 
 def test_partitions_that_switch_in_one_batch_are_one_decision() -> None:

@@ -74,12 +74,6 @@ def test_a_read_never_replaces_a_change_that_arrived_before_it(
     assert rows_after(objects, lateness=lateness, deletes=deletes, ties=ties) == model(objects)
 
 
-def test_a_read_is_never_too_late() -> None:
-    """The low watermark of a table without log positions does not rise: a later snapshot counts."""
-    objects = [[(R, 1)], [(C, 2)], [(C, 3)], [(R, 1)], [(R, 4)]]
-    assert rows_after(objects, lateness=DAY) == {1: 4, 2: 2, 3: 3, 4: 5}
-
-
 def test_a_delete_that_is_forgotten_lets_a_read_bring_the_row_back() -> None:
     objects = [[(C, 1)], [(D, 1)], [(C, 2)], [(R, 1)]]
     assert rows_after(objects, lateness=ORDERED) == {2: 3}

@@ -94,30 +94,6 @@ def test_rows_that_show_a_schema_change_do_not_count_for_the_share() -> None:
         refuse_flood(dimension, {Reason.SCHEMA: 10_001}, 1_000_000)
 
 
-def test_rows_that_a_table_without_a_key_refuses_count() -> None:
-    source = MemorySource()
-    update = ChangeEvent(operation=UPDATE, position=Position(1, 1, 1, 1), cells={"id": 1, "a": 1})
-    source.put(NAME, 1, [update])
-    found = job(source, Tolerance(max_rows=0), key=())
-    with pytest.raises(QuarantineFull, match="1 of the 1 rows") as refused:
-        apply_changes(found)
-    assert "1 no_key" in str(refused.value.found)
-    assert is_untouched(found)
-
-
-def test_rows_that_come_too_late_count() -> None:
-    source = MemorySource(lateness=Within(1))
-    found = job(source, Tolerance(max_rows=0), lateness=Within(1))
-    for number in (5, 50):
-        source.put(NAME, number, [insert(1, number, time=number)])
-        source.loaded[NAME] = 1
-        apply_changes(found)
-    source.put(NAME, 60, [event(INSERT, 2, at=60, time=2)])
-    with pytest.raises(QuarantineFull) as refused:
-        apply_changes(found)
-    assert "1 too_late" in str(refused.value.found)
-
-
 def test_a_row_whose_key_cannot_be_read_stops_the_table_or_makes_it_inexact() -> None:
     source = delivering(1, 1, Reason.UNREADABLE)
     stopping = job(source, Tolerance(unreadable=Unreadable.STOP))

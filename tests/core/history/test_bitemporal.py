@@ -187,12 +187,6 @@ def seen(table: MemoryTable) -> list[tuple[object, ...]]:
     return sorted(found, key=lambda row: row[2:3] + row[:2])
 
 
-def test_a_late_correction_keeps_the_corrected_versions() -> None:
-    table = played(change(10, a=1, seen=1), change(30, a=2, seen=2), change(20, a=3, seen=3))
-    assert seen(table) == [(1, 1, 1, 2), (1, 1, 2, 3), (2, 2, 2, None), (1, 1, 3, None), (3, 3, 3, None)]
-    assert (table.progress.rows, table.progress.current) == (5, 1)
-
-
 def test_an_overwritten_untracked_column_makes_a_new_known_version() -> None:
     table = played(change(10, a=1, seen=1), change(20, a=1, seen=2), change(30, a=1, seen=2))
     assert seen(table) == [(1, 1, 1, 2), (1, 2, 2, None)]

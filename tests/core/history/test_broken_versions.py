@@ -8,12 +8,11 @@ from dataclasses import replace
 import pytest
 from memory_jobs import NAME, READ, UPDATE, TableFeed, event, item
 
-from lakeward.core.dimension import Dimension, Unbounded, Within
+from lakeward.core.dimension import Dimension, Unbounded
 from lakeward.core.errors import RepairError
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation
 from lakeward.core.history.options import History, ValidityColumns
 from lakeward.core.history.versions import Versions
-from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.merge.fold import row_of
 from lakeward.core.pipeline.job import Settlement
 from lakeward.core.pipeline.release import release, repair_row
@@ -139,32 +138,6 @@ def test_an_event_behind_a_discarded_one_holds_the_key_until_the_table_is_correc
     lake.alter(lambda _: right)
     lake.deliver(9, put(9, a=9))
     assert lake.periods() == [(1, 3, 1), (3, 5, 3), (5, 9, 5), (9, None, 9)]
-
-
-@pytest.mark.parametrize("lateness", [Unbounded(), Within(2 * DAY)], ids=repr)
-def test_altered_versions_become_no_base_row_while_an_event_waits(lateness: Unbounded | Within) -> None:
-    """Nothing is remembered of the key but what waits: it continues from the corrected table."""
-    lake = Lake(replace(DIMENSION, lateness=lateness))
-    lake.deliver(1, put(1, a=1))
-    lake.forget()
-    right = lake.table.rows[1,].versions
-    lake.alter(lambda versions: (replace(versions[0], valid_from=0), *versions))
-    bad = Reject(Position(1, 2, 2, 1), Reason.CAST, ((1,),), time=2 * DAY)
-    lake.deliver(2, bad, put(3, a=3))
-    lake.deliver(9, put(9, a=9, key=2))
-    lake.alter(lambda _: right)
-    release(lake.job, Settlement(discarded=lake.entries()))
-    assert lake.entries() == []
-    assert lake.periods() == [(1, 3, 1), (3, None, 3)]
-
-
-def test_remembered_events_are_folded_again_and_correct_altered_versions() -> None:
-    lake = Lake(DIMENSION)
-    lake.deliver(3, put(3, a=3))
-    lake.deliver(5, put(5, a=5))
-    lake.alter(reopened)
-    lake.deliver(4, put(4, a=4))
-    assert (lake.entries(), lake.periods()) == ([], [(3, 4, 3), (4, 5, 4), (5, None, 5)])
 
 
 def test_a_key_change_holds_both_its_keys() -> None:

@@ -275,17 +275,6 @@ def at(lake: Lake, key: int = 1) -> list[tuple[int, int | None, Any]]:
     return [(v.valid_from, v.valid_to, v.cells["a"]) for v in lake.versions[key,]]
 
 
-def test_an_older_snapshot_counts_until_the_next_and_ends_the_rows_that_it_lacks() -> None:
-    lake = Lake(dimension())
-    lake.deliver(1, {1: ONE, 2: ONE})
-    lake.deliver(5, {1: ONE, 2: ONE})
-    [report] = lake.deliver(3, {1: TWO})
-    assert at(lake) == [(1, 3, 1), (3, 5, 2), (5, None, 1)]
-    assert at(lake, 2) == [(1, 3, 1), (5, None, 1)]
-    assert (report.written, report.removed, report.progress.epoch) == (5, 2, 2)
-    assert report.progress.object == "00000072"
-
-
 def test_an_older_snapshot_without_news_writes_nothing() -> None:
     lake = Lake(dimension())
     lake.deliver(1, {1: ONE})
@@ -409,14 +398,6 @@ def test_a_table_with_falling_positions_loses_no_version_to_the_next_change(
     assert at(lake) == [(5, 7, 1), (7, 9, 2), (9, 11, 3), (11, None, 4)]
 
 
-def test_an_older_snapshot_without_a_time_in_its_name_stops_the_table() -> None:
-    lake = Lake(dimension())
-    lake.source.dates_snapshots = False
-    lake.deliver(5, {1: ONE})
-    with pytest.raises(AlarmRaised, match="older than what the table shows"):
-        lake.deliver(3, {1: TWO})
-
-
 def test_an_older_snapshot_is_applied_as_a_whole_or_not_at_all() -> None:
     lake = Lake(dimension())
     lake.deliver(5, {1: ONE})
@@ -478,18 +459,6 @@ def _killed(at: str, step: str) -> Iterator[None]:
     yield
     if step == at:
         raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("step", BATCH_STEPS)
-def test_a_folder_that_a_crash_interrupts_is_applied_once(step: str) -> None:
-    lake = Lake(dimension(), has_folders=True)
-    lake.deliver_folder(5, {1: ONE, 2: ONE}, 1)
-    lake.write(5 * 24 + 2, {2: TWO})
-    with pytest.raises(KeyboardInterrupt):
-        lake.take(partial(_killed, step))
-    apply_changes(lake.job)
-    assert (at(lake), at(lake, 2)) == ([(5, None, 1)], [(5, None, 2)])
-    assert lake.table.progress.batch == 2
 
 
 @pytest.mark.parametrize("step", BATCH_STEPS)

@@ -95,12 +95,6 @@ def test_the_same_rows_are_refused_in_any_order() -> None:
         assert sorted(entry.sequence for entry in lake.entries()) == [2, 4]
 
 
-def test_an_update_that_does_not_send_the_column_counts_from_the_instant_reached() -> None:
-    lake = Lake(event(1, 10), event(2, 20))
-    lake.put(event(3, UNSET))
-    assert (lake.periods(), lake.entries()) == ([(10, 20, 1), (20, None, 3)], [])
-
-
 @pytest.mark.parametrize(("seen", "detail"), [(UNSET, MOVED), (None, NULL)])
 def test_a_key_change_without_the_column_holds_both_keys(seen: Cell, detail: str) -> None:
     lake = Lake(event(1, 10), event(2, 20, key=2))
@@ -120,11 +114,6 @@ def test_rows_of_the_first_full_load_need_no_date_where_first_load_is_set() -> N
     read = replace(event(1, None, READ), position=Position(1, LOAD_SEQUENCE, 1, 1))
     assert Lake(read, history=replace(BY_NUMBER, first_load=5)).periods() == [(5, None, 1)]
     assert [entry.reason for entry in Lake(read).entries()] == ["undated"]
-
-
-def test_a_history_that_is_dated_by_times_needs_no_column() -> None:
-    lake = Lake(event(1, None), history=History(validity=ByTime()))
-    assert (lake.periods(), lake.entries()) == ([(0, None, 1)], [])
 
 
 def test_a_repaired_row_needs_a_date() -> None:

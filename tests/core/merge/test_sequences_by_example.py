@@ -49,31 +49,12 @@ class Feed(TableFeed):
 
 
 @pytest.mark.parametrize("lateness", [ORDERED, Unbounded()], ids=repr)
-def test_the_first_of_equal_copies_is_stored_whatever_its_name(lateness: Lateness) -> None:
-    dimension = replace(DIMENSION, lateness=lateness)
-    feed = Feed([change(2, 2, object_=5)], [change(2, 2, object_=9)], dimension=dimension)
-    assert (feed.progress.counts.duplicates, feed.row.position.object) == (1, 5)
-    within = Feed([change(2, 2, object_=5), change(2, 2, object_=5, row=2)], dimension=dimension)
-    assert (within.progress.counts.duplicates, within.row.position.row) == (1, 1)
-
-
-@pytest.mark.parametrize("lateness", [ORDERED, Unbounded()], ids=repr)
 def test_other_contents_at_a_sequence_are_a_tie_across_batches_and_the_later_arrival_wins(
     lateness: Lateness,
 ) -> None:
     dimension = replace(DIMENSION, lateness=lateness)
     feed = Feed([change(2, 2, object_=5)], [change(2, 3, object_=9)], dimension=dimension)
     assert (feed.progress.counts.ties, feed.row.cells["a"]) == (1, 3)
-
-
-def test_the_later_arrival_wins_a_tie_whenever_it_is_delivered() -> None:
-    feed = Feed([change(2, 2, object_=9)], [change(2, 3, object_=5)])
-    assert (feed.progress.counts.ties, feed.progress.counts.stale, feed.row.cells["a"]) == (0, 1, 2)
-
-
-def test_a_copy_of_the_first_of_a_tie_does_not_reverse_it() -> None:
-    feed = Feed([change(2, 2, object_=5), change(2, 3, object_=5, row=2)], [change(2, 2, object_=9)])
-    assert (feed.progress.counts.duplicates, feed.row.cells["a"]) == (1, 3)
 
 
 def test_another_kind_of_sequences_is_refused() -> None:

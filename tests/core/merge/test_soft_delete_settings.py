@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from memory_jobs import DELETE, INSERT, NAME, TableFeed, event, item
+from memory_jobs import INSERT, NAME, TableFeed, event, item
 
-from lakeward.core.dimension import DELETED, Deletes, Dimension
+from lakeward.core.dimension import Deletes, Dimension
 from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation
 from lakeward.core.history.options import History
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.ports import Selection
-from lakeward.core.progress import Progress
 
 HARD = item()
 SOFT = replace(HARD, deletes=Deletes.SOFT)
@@ -21,15 +19,6 @@ SOFT = replace(HARD, deletes=Deletes.SOFT)
 
 def change(place: int, operation: Operation = INSERT) -> ChangeEvent:
     return event(operation, place, a=place)
-
-
-def test_a_soft_deleted_row_keeps_its_values_and_is_not_counted_as_current() -> None:
-    feed = TableFeed(SOFT)
-    feed.deliver(1, change(1))
-    feed.deliver(2, change(2, DELETE))
-    assert feed.table.first(Selection(), 9).first == [{"id": 1, "a": 1, DELETED: True}]
-    assert (feed.progress.rows, feed.progress.current) == (1, 0)
-    assert Progress.from_json(feed.progress.to_json()) == feed.progress
 
 
 @pytest.mark.parametrize(

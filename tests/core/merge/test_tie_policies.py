@@ -12,10 +12,9 @@ from model_laws import Player
 
 from lakeward.core.dimension import ORDERED, Lateness, Ties, Unbounded, Within
 from lakeward.core.errors import SourceError
-from lakeward.core.events import ChangeEvent, Position, Sequences
+from lakeward.core.events import ChangeEvent, Sequences
 from lakeward.core.history.options import History
-from lakeward.core.merge.change_log import Reason, Reject
-from lakeward.core.merge.delivery import Resolution
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.ties import cautions
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
@@ -50,15 +49,6 @@ def test_the_earlier_event_of_a_tie_stays_and_the_later_one_holds_the_key(
     assert (shown(player), shown(player, 2)) == (1, 4)
     assert (counts.quarantined, counts.waiting, counts.ties) == (1, 1, 0)
     assert [(hold.position, hold.reason) for hold in player.memory.holds.values()] == [(other.position, Reason.TIE)]
-
-
-def test_a_waiting_event_ties_as_an_applied_one_does() -> None:
-    player = Player(HELD)
-    held = Position(1, 4, 1, 1)
-    player.deliver([update(5, 2, 1)], [Reject(held, Reason.CAST, ((1,),))])
-    player.deliver([update(5, 3, 2)])
-    player.deliver(resolutions=[Resolution(held)])
-    assert (shown(player), [place.object for place in player.memory.holds]) == (1, [3])
 
 
 def test_rows_that_exchange_keys_in_one_transaction_are_no_ties() -> None:

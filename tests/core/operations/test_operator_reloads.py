@@ -134,15 +134,6 @@ def test_an_impossible_reload_or_completion_is_refused(shop: Shop) -> None:
         complete(shop.job(), by="me", at=1)
 
 
-def test_a_table_can_be_reloaded_again_and_again(shop: Shop) -> None:
-    for night in range(1, 4):
-        shop.reload()
-        shop.put(1, {night: night}, 1000 * night)
-        shop.put(1000 * night + 1, {night: -night}, 1000 * night + 1)
-        assert shop.run().rows == {night: -night}
-    assert shop.table.progress.epoch == 4
-
-
 # Snapshots.
 
 
@@ -250,17 +241,6 @@ def test_an_alarm_does_not_restart_the_settling_time() -> None:
 # What the task tells.
 
 S = 1_000_000
-
-
-def test_the_status_of_the_task_completes_a_reload(shop: Shop) -> None:
-    shop.statistics = MemoryStatistics({NAME: LoadStatus(began=90 * S, rows=1)})
-    shop.reload()
-    shop.put(1, {1: 7}, 100 * S)
-    assert shop.run().rows == {1: 10, 2: 2}, "it has not ended"
-    assert "has not ended" in shop.awaited.until
-    shop.statistics.loads[NAME] = LoadStatus(began=90 * S, ended=100 * S, rows=1)
-    assert shop.run().rows == {1: 7}
-    assert shop.awaited is None
 
 
 def test_a_load_of_fewer_rows_than_its_task_wrote_stops_the_table_until_it_is_acknowledged(nights: Shop) -> None:

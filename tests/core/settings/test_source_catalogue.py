@@ -51,27 +51,6 @@ def said(*tables: SourceTable) -> list[Answer]:
     return [Answer(since, one) for since, one in enumerate(tables)]
 
 
-def test_without_settings_the_catalogue_decides() -> None:
-    found = complete(DeclaredTable(), said(table("id: int", "name: string")))
-    assert (found.schema, found.key) == (columns(id="int", name="string"), ("id",))
-    assert (found.orders, found.announced) == ((("id", "name"),), frozenset({"id", "name"}))
-
-
-def test_the_type_is_from_the_settings_and_the_order_from_the_catalogue() -> None:
-    found = complete(
-        DeclaredTable(columns=columns(name="binary")), said(table("id: int", "name: string", "at: date"))
-    )
-    assert found.schema == columns(id="int", name="binary", at="date")
-    assert found.announced == {"id", "at"}
-
-
-def test_settings_that_declare_all_columns_decide_their_order() -> None:
-    answers = said(table("id: int"), table("id: int", "name: string"))
-    found = complete(DeclaredTable(columns=columns(name="string", id="int")), answers)
-    assert found.schema.names == ("name", "id")
-    assert found.orders == (("name", "id"),)
-
-
 def test_names_are_those_of_the_settings_whatever_the_case() -> None:
     declared = DeclaredTable(columns=columns(Name="string"), key=("iD",))
     found = complete(declared, said(table("ID: int", "NAME: string", key=("ID",))))
