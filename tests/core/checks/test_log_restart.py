@@ -241,21 +241,6 @@ def test_a_restart_is_found_in_mirrors_and_histories(
     assert feed.rows == rows
 
 
-@BOTH
-@pytest.mark.parametrize(
-    "again", [[], [(C, 1, "a", 899_000, 10)], [(C, 1, "a", 899_000, 10), (C, 5, "late", 899_100, 9)]]
-)
-def test_a_restart_is_found_behind_changes_that_are_delivered_again_or_late(
-    lateness: Lateness, again: list[Change]
-) -> None:
-    """Transactions overlap: the row lies above the first of the table, and the new log climbs past the old one."""
-    feed = Feed(lateness)
-    feed.apply(over((C, 9, "first", 100, 0), (C, 1, "a", 899_000, 10), (U, 1, "b", 900_100, 11)))
-    feed.restarts(over(*again, (U, 1, "c", 899_500, HOUR), (C, 3, "d", 905_000, HOUR)))
-    late = {key: value for _, key, value, *_ in again if key == 5}
-    assert feed.rows == {9: "first", 1: "c", 3: "d", **late}
-
-
 def test_a_part_of_a_row_that_is_lower_and_newer_is_a_restart() -> None:
     """It fills a cell that a newer change did not send, so it is applied and not stale."""
     feed = Feed()

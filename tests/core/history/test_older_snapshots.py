@@ -345,37 +345,6 @@ def test_an_older_snapshot_is_skipped_or_stops_the_table_by_the_settings() -> No
         stops.deliver(3, {1: TWO})
 
 
-def test_a_folder_with_a_new_or_late_file_is_applied_as_a_whole() -> None:
-    for older in Older:
-        lake = Lake(dimension(older), has_folders=True)
-        lake.deliver_folder(5, {1: ONE, 2: ONE}, 1)
-        lake.deliver_folder(9, {1: ONE, 2: ONE}, 1)
-        [report] = lake.deliver_folder(9, {1: TWO, 2: ONE}, 1)
-        assert (at(lake), at(lake, 2)) == ([(5, 9, 1), (9, None, 2)], [(5, None, 1)]), "the first of its files"
-        assert (report.counts.read, report.progress.epoch) == (2, 3)
-        lake.deliver_folder(9, {1: TWO, 2: ONE, 3: ONE}, 0)
-        assert (at(lake), at(lake, 2)) == ([(5, 9, 1), (9, None, 2)], [(5, None, 1)]), "one that comes late"
-        assert at(lake, 3) == [(9, None, 1)]
-
-
-def test_a_new_file_of_an_older_folder_inserts_the_whole_folder() -> None:
-    lake = Lake(dimension(), has_folders=True)
-    for day in (1, 5, 9):
-        lake.deliver_folder(day, {1: ONE, 2: ONE}, 1)
-    [report] = lake.deliver_folder(5, {1: ONE, 2: TWO}, 2)
-    assert (at(lake), at(lake, 2)) == ([(1, None, 1)], [(1, 5, 1), (5, 9, 2), (9, None, 1)])
-    assert (report.counts.read, report.progress.epoch) == (2, 3)
-    stops = Lake(dimension(Older.STOP), has_folders=True)
-    for day in (5, 9):
-        stops.deliver_folder(day, {1: ONE, 2: ONE}, 1)
-    with pytest.raises(AlarmRaised) as raised:
-        stops.deliver_folder(5, {1: ONE, 2: TWO}, 2)
-    assert (raised.value.about, raised.value.found) == (
-        ("00000122",),
-        "found 00000122, which sorts before 00000218",
-    ), "what did not change is not to be moved away"
-
-
 def test_a_mirror_keeps_the_rows_of_the_files_of_a_folder_that_did_not_change() -> None:
     lake = Lake(replace(dimension(Older.STOP), history=None), has_folders=True)
     lake.deliver_folder(5, {1: ONE, 2: ONE, 3: ONE}, 1)

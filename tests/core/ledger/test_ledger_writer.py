@@ -163,17 +163,6 @@ def test_a_listed_object_that_cannot_be_read_is_missed_when_it_is_gone(shop: Sho
     assert (shop.rows, shop.states[3]) == ([1, 2, 4], "vanished")
 
 
-@pytest.mark.parametrize("step", BATCH_STEPS)
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_crash_at_any_step_leaves_the_ledger_of_a_run_without_a_crash(shop: Shop, step: str, moment: str) -> None:
-    with pytest.raises(Stopped):
-        apply_changes(shop.job(), crash(step, moment))
-    shop.run()
-    known = {order: (r.state.value, r.batch) for order, r in enumerate(shop.ledger.objects(str(NAME)), 1)}
-    assert known == {1: ("applied", 1), 2: ("applied", 2)}
-    assert shop.rows == [1, 2]
-
-
 def test_the_next_run_rebuilds_a_lost_ledger_and_changes_no_row(shop: Shop) -> None:
     shop.run()
     shop.ledger = MemoryLedger()

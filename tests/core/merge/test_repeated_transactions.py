@@ -98,18 +98,6 @@ def test_a_repeated_transaction_adds_no_version(has_places: bool, targets: Seque
     assert versions(player) == before
 
 
-@pytest.mark.parametrize("has_places", [*ALIKE.values()], ids=[*ALIKE])
-def test_unsent_values_stay_with_their_row(has_places: bool) -> None:
-    player = Player(ITEM)
-    one, other = transaction((2, 1, 3), has_places=has_places, object_=2, updates=False)
-    other = replace(other, cells={**other.cells, "b": UNSET})
-    player.deliver(loaded())
-    player.deliver([one, other])
-    player.deliver(in_object([one, other], 3))
-    assert not player.memory.holds
-    assert shown(player) == {(key,): row(key, who) for key, who in ((1, 2), (2, 1), (3, 3))}
-
-
 def test_unsent_values_are_those_of_the_first_delivery_where_the_transaction_begins_again() -> None:
     """A later update stands on one of the keys, and the other row would be taken for it."""
     player = Player(ITEM)

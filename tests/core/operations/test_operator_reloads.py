@@ -146,15 +146,6 @@ def nights() -> Shop:
     return made.run()
 
 
-def test_a_snapshot_of_too_few_rows_stops_the_table_until_it_is_acknowledged(nights: Shop) -> None:
-    nights.put(1, {1: 5}, 100)
-    complete(nights.job(), by="me", at=1)
-    assert nights.fails().code == "LOAD-001"
-    assert len(nights.rows) == 4
-    nights.ack("LOAD-001")
-    assert nights.run().rows == {1: 5}
-
-
 def night(shop: Shop, rows: Mapping[int, int]) -> Shop:
     shop.clock += 100
     shop.put(1, rows, shop.clock)

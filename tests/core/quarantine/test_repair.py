@@ -84,14 +84,6 @@ def test_the_last_repair_counts_and_can_still_be_discarded() -> None:
     assert (stored_value(job), entries(job)) == (1, [])
 
 
-def test_a_row_without_a_time_gets_the_position_of_its_repaired_time() -> None:
-    job = job_after(update(1, 1), bad(3, Reason.SEQUENCE), update(5, 5))
-    assert stored_value(job) is None, "its place is not known, so all wait"
-    repair_row(job, [repaired(entries(job)[0], time="3")])
-    release(job, Settlement(repaired=entries(job)))
-    assert stored_value(job) == 5
-
-
 def test_a_row_repaired_to_the_highest_position_is_the_newest() -> None:
     """What came after it in the order of the source is judged by it: `recalls`, and what `now` is."""
     job = job_after(update(1, 1), Reject(Position(1, LOAD_SEQUENCE, 1, 2), Reason.SEQUENCE, ((1,),)))
