@@ -136,9 +136,10 @@ def test_a_batch_that_needs_a_missing_capability_is_refused(
     dimension: Dimension, change: ChangeEvent, needed: Capability
 ) -> None:
     table = MemoryTable(dimension, capabilities=frozenset(Capability) - {needed})
-    with pytest.raises(ConfigError) as refused:
+    with pytest.raises(ConfigError, match="the table format cannot do what this batch needs") as refused:
         TableFeed(dimension, table=table).deliver(1, change)
     assert refused.value.found == f"needed: {needed.value}"
+    assert str(refused.value.todo).endswith("a table format that declares it (`lakeward plugins`).")
     assert not table.exists
 
 
