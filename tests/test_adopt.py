@@ -3,27 +3,40 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-import broken_adoptions
 import deltalake
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from mutations import Break, Method, broken, patched, wrapped
 from project import ITEM, Project
 from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, IntegerType, NestedField, StringType
 from pyspark.sql import SparkSession
+from ways import use_spark_in_commands
 
 from lakeward.adapters.formats.delta.metadata.clustering import clustered_by
 from lakeward.adapters.formats.delta.operations.adoption import DeltaExternalTable
 from lakeward.adapters.formats.hudi.metadata.timeline import Timeline
 from lakeward.adapters.formats.hudi.operations.adoption import HudiExternalTable
 from lakeward.adapters.formats.iceberg.operations.adoption import IcebergExternalTable
+from lakeward.adapters.formats.shared.change_log.batch_log import BatchLog
+from lakeward.adapters.formats.shared.operations import adoption
+from lakeward.adapters.formats.shared.operations.adoption import TableAdoption
+from lakeward.adapters.formats.shared.rows import system_columns, table_rows
+from lakeward.adapters.formats.shared.rows.table_rows import Rows
 from lakeward.adapters.formats.shared.storage.folder import DiskFolder
+from lakeward.adapters.spark.sql import names
+from lakeward.core.ledger.objects import SourceObject, digest_of
+from lakeward.core.operations import adopt as adopting
+from lakeward.core.plan import MergePlan
+from lakeward.core.ports import ExternalTable
+from lakeward.core.progress import Progress
 from lakeward.plugins.testing.player import Crash
 
 pytestmark = pytest.mark.spark
@@ -258,9 +271,7 @@ def test_a_clustered_table_of_delta_stays_clustered(project: Project, spark: Spa
 
 
 @pytest.mark.long
-def test_a_delta_table_with_a_dropped_feature_is_adopted(
-    project: Project, spark: SparkSession
-) -> None:
+def test_a_delta_table_with_a_dropped_feature_is_adopted(project: Project, spark: SparkSession) -> None:
     """Delta then keeps the feature `checkpointProtection`, for a day or for ever."""
     has_vectors = "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     made_by_sql(project, spark, has_vectors, "DROP FEATURE deletionVectors")
@@ -281,24 +292,78 @@ def test_adopting_a_table_without_a_key_warns_of_duplicate_rows(project: Project
     assert project.rows() == sorted([*THEIRS, THEIRS[0]])
 
 
+def _adopt_without_objects(
+    right: Method, own: TableAdoption, external: ExternalTable, plan: MergePlan, progress: Progress
+) -> Any:
+    plan = replace(plan, facts=replace(plan.facts, objects=()))
+    return right(own, external, plan, replace(progress, digest=digest_of(())))
+
+
+def _count_known(right: Method, job: object, listed: Sequence[SourceObject], last: str | None) -> Any:
+    return right(job, listed, last if last in {item.name for item in listed} else None)
+
+
+def _objects_without_leftovers(right: Method, own: BatchLog, progress: Progress) -> Any:
+    found = right(own, progress)
+    own.has_leftovers = False
+    return found
+
+
+class _AnyState(str):
+    """A table state that equals every other."""
+
+    __hash__ = str.__hash__
+
+    def __ne__(self, other: object) -> bool:
+        return False
+
+
+NEWEST = {**system_columns.BEFORE, names.SEQUENCE: 1 << 60}
 BROKEN = [
-    (broken_adoptions.forgets_what_was_applied, test_an_adopted_table_continues_after_the_last_applied_file),
     (
-        broken_adoptions.takes_its_rows_for_newer_than_any_change,
+        broken("forgets the applied files", wrapped(TableAdoption, "adopt", _adopt_without_objects)),
+        test_an_adopted_table_continues_after_the_last_applied_file,
+    ),
+    (
+        broken(
+            "orders the existing rows after all changes",
+            *(patched(module, "BEFORE", NEWEST) for module in (table_rows, system_columns)),
+        ),
         test_files_applied_again_give_the_same_rows_and_a_rollback_returns_to_the_adoption,
     ),
     (
-        broken_adoptions.truncates_what_the_batch_names_alone,
+        broken(
+            "keeps the existing rows at a truncate",
+            *(use_spark_in_commands, patched(Rows, "with_truncated", lambda _self, stood: stood)),
+        ),
         test_a_truncate_and_a_reload_remove_the_adopted_rows,
     ),
-    (broken_adoptions.counts_no_keys, test_null_and_duplicate_keys_are_counted_and_refused),
     (
-        broken_adoptions.compares_no_columns,
+        broken("counts no keys", patched(adoption, "_count_rows", lambda rows, _: (rows.count(), 0, 0, None))),
+        test_null_and_duplicate_keys_are_counted_and_refused,
+    ),
+    (
+        broken("compares no columns", patched(adopting, "_reasons", lambda _, external: iter(external.refused))),
         test_columns_that_are_not_those_of_the_source_are_refused_with_all_reasons,
     ),
-    (broken_adoptions.takes_any_name_for_none, test_an_unknown_file_and_an_unknown_table_are_named),
-    (broken_adoptions.leaves_what_a_crash_left, test_an_adoption_that_crashed_before_its_commit_can_be_repeated),
-    (broken_adoptions.adopts_whatever_stands, test_a_commit_between_the_check_and_the_adoption_is_a_conflict),
+    (
+        broken("begins at the first file for an unknown one", wrapped(adopting, "_count_applied", _count_known)),
+        test_an_unknown_file_and_an_unknown_table_are_named,
+    ),
+    (
+        broken("keeps the change log of a crash", wrapped(BatchLog, "objects", _objects_without_leftovers)),
+        test_an_adoption_that_crashed_before_its_commit_can_be_repeated,
+    ),
+    (
+        broken(
+            "adopts any table state",
+            wrapped(
+                *(TableAdoption, "adopt"),
+                lambda right, own, external, *of: right(own, replace(external, state=_AnyState()), *of),
+            ),
+        ),
+        test_a_commit_between_the_check_and_the_adoption_is_a_conflict,
+    ),
 ]
 """Mistakes, and the check that must fail on each."""
 
@@ -309,7 +374,7 @@ BROKEN = [
 def test_a_broken_adoption_fails_its_check(
     shop: Project,
     monkeypatch: pytest.MonkeyPatch,
-    break_it: broken_adoptions.Break,
+    break_it: Break,
     check: Callable[..., None],
 ) -> None:
     break_it(monkeypatch)

@@ -26,6 +26,7 @@ import contested
 import pytest
 from broken_ports import AnyTable, bench_of
 from hudi_lake import EVERY_COMMIT
+from mutations import Break
 from spark import MakeLake
 
 from lakeward.adapters.formats.hudi.options import TableOptions as HudiOptions
@@ -209,7 +210,7 @@ IN_THE_GATE = ("in order", "late", "in part")
     ids=lambda value: getattr(value, "__name__", value),
 )
 def test_a_broken_iceberg_adapter_breaks_a_law(
-    monkeypatch: pytest.MonkeyPatch, make_lake: MakeLake, name: str, break_it: broken_iceberg.Break
+    monkeypatch: pytest.MonkeyPatch, make_lake: MakeLake, name: str, break_it: Break
 ) -> None:
     player = _on_iceberg(make_lake, name)
     break_it(monkeypatch)
@@ -220,13 +221,13 @@ def test_a_broken_iceberg_adapter_breaks_a_law(
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("make", "name", "break_it", "options"),
+    ("make", "break_it", "options"),
     [
         *[
-            pytest.param("make_delta", *one, marks=[pytest.mark.long] if one[1] in broken_delta.LONG else [])
-            for one in broken_delta.BROKEN
+            pytest.param("make_delta", *one, marks=[pytest.mark.long] if one[0] in broken_delta.LONG else [])
+            for one in broken_delta.BROKEN.items()
         ],
-        *[pytest.param("make_hudi", *mistake, marks=pytest.mark.hudi) for mistake in broken_hudi.BROKEN],
+        *[pytest.param("make_hudi", *mistake, marks=pytest.mark.hudi) for mistake in broken_hudi.BROKEN.items()],
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
@@ -234,12 +235,11 @@ def test_a_broken_delta_or_hudi_adapter_breaks_a_law(
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
     make: str,
-    name: str,
-    break_it: Callable[[pytest.MonkeyPatch], None],
+    break_it: Break,
     options: object,
 ) -> None:
     """Mistakes in code of one format alone."""
-    whole, make_lake = _whole(name), request.getfixturevalue(make)
+    whole, make_lake = _whole("in order"), request.getfixturevalue(make)
     break_it(monkeypatch)
     with pytest.raises(SEEN):
         Player(whole.script, make_lake(options), expected=whole.moments).play()
@@ -265,7 +265,7 @@ def test_a_broken_rollback_or_maintenance_breaks_its_law(
     request: pytest.FixtureRequest,
     kind: str,
     name: str,
-    break_it: broken_upkeep.Break,
+    break_it: Break,
 ) -> None:
     make = request.getfixturevalue({"iceberg": "make_lake", "delta": "make_delta", "hudi": "make_hudi"}[kind])
     options = HudiOptions(properties=EVERY_COMMIT) if kind == "hudi" else None

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from broken_iceberg import nulls_what_the_files_lack
+from broken_iceberg import NULLS_WHAT_THE_FILES_LACK
 from cases import readers
 from drifting import KEY, Drift, Row, as_arrow, held, illegal, legal, row_of, rows_after, with_texts_as_keys
 from hypothesis import HealthCheck, Phase, given, settings
@@ -238,11 +238,11 @@ def leaves_nested_values_as_they_were(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("broken", "renames"),
     [
-        (nulls_what_the_files_lack, True),
+        (NULLS_WHAT_THE_FILES_LACK, True),
         pytest.param(forgets_the_map, True, marks=pytest.mark.long),
         pytest.param(leaves_nested_values_as_they_were, True, marks=pytest.mark.long),
         pytest.param(leaves_nested_values_as_they_were, False, marks=pytest.mark.long),
-        pytest.param(nulls_what_the_files_lack, False, marks=pytest.mark.long),
+        pytest.param(NULLS_WHAT_THE_FILES_LACK, False, marks=pytest.mark.long),
     ],
 )
 def test_the_law_fails_where_values_are_lost(

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from broken_iceberg import changes_columns_in_a_commit_of_their_own, nulls_what_the_files_lack
+from broken_iceberg import COMMITS_COLUMNS_ALONE, NULLS_WHAT_THE_FILES_LACK
 from project import Project
 from pyiceberg.catalog import load_catalog
 from ways import use_spark_in_commands
@@ -201,9 +201,7 @@ def test_a_new_column_is_refused_until_its_type_is_declared_or_it_is_ignored(pro
     assert "column stock (int) is new" in project.fails()
 
 
-def test_columns_and_rows_change_in_one_commit(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_columns_and_rows_change_in_one_commit(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     put(project, 10, HEADER, "I,1,a,1.00")
     project.run()
     project.configure(item('id = "int", name = "string", price = "decimal(8,2)", stock = "int"'))
@@ -275,13 +273,13 @@ def test_a_partition_column_is_not_widened(project: Project) -> None:
 
 
 def test_nulls_in_missing_columns_fail_the_test(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    nulls_what_the_files_lack(monkeypatch)
+    NULLS_WHAT_THE_FILES_LACK(monkeypatch)
     with pytest.raises(AssertionError, match="'c1', None"):
         test_a_column_that_is_missing_keeps_its_values(project, LAYOUTS[0])
 
 
 def test_columns_in_a_commit_of_their_own_fail_the_test(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    changes_columns_in_a_commit_of_their_own(monkeypatch)
+    COMMITS_COLUMNS_ALONE(monkeypatch)
     with pytest.raises(AssertionError, match="stock"):
         test_columns_and_rows_change_in_one_commit(project, monkeypatch)
 

@@ -10,7 +10,6 @@ from typing import Any
 
 
 def parse() -> Any:
-    """Return the DAGs of Airflow's folder."""
     from airflow.configuration import conf  # noqa: PLC0415  # it is not installed where tests are collected
     from airflow.dag_processing.dagbag import DagBag  # noqa: PLC0415
 
@@ -20,10 +19,7 @@ def parse() -> Any:
 def describe(bag: Any) -> dict[str, Any]:
     """Return import errors, and for each DAG its concurrent runs and the retries of its tasks."""
     dags = {
-        name: {
-            "runs": made.max_active_runs,
-            "tasks": {one.task_id: one.retries for one in made.tasks},
-        }
+        name: {"runs": made.max_active_runs, "tasks": {one.task_id: one.retries for one in made.tasks}}
         for name, made in bag.dags.items()
     }
     return {"errors": dict(bag.import_errors), "dags": dags}

@@ -82,13 +82,7 @@ topic = "arn:aws:sns:{region}:{account}:{name}-people"
 """
 OF_TABLE = '[tables."{table}"]\nkey = ["id"]\ncolumns = {{ {columns} }}\n'
 
-BY_STACK = (
-    "AWS::S3::Bucket",
-    "AWS::SQS::Queue",
-    "AWS::DynamoDB::Table",
-    "AWS::SNS::Topic",
-    "AWS::Events::Rule",
-)
+BY_STACK = ("AWS::S3::Bucket", "AWS::SQS::Queue", "AWS::DynamoDB::Table", "AWS::SNS::Topic", "AWS::Events::Rule")
 """The resource types that moto's CloudFormation makes."""
 
 PATIENCE = 300.0
@@ -204,7 +198,6 @@ class AwsPipeline:
 
     @property
     def database(self) -> str:
-        """The database of the catalog, which is the schema of the source."""
         return schema_of(self.name)
 
     def deliver(self, *files: Path) -> None:
@@ -234,7 +227,6 @@ class AwsPipeline:
         return int(asked["Attributes"][names[0]])
 
     def lose_messages(self) -> None:
-        """Delete all messages of the queue."""
         self.aws.client("sqs").purge_queue(QueueUrl=self._queue("Queue"))
 
     def _queue(self, title: str) -> str:
@@ -242,7 +234,6 @@ class AwsPipeline:
         return str(self.aws.client("sqs").get_queue_url(QueueName=name)["QueueUrl"])
 
     def expected(self) -> dict[str, Rows]:
-        """Return the rows that all tables must have."""
         return {table: feed.rows for table, feed in self.feeds.items()}
 
     def committed(self, since: int) -> set[str]:
@@ -286,7 +277,6 @@ class AwsPipeline:
 
     @property
     def reason(self) -> str:
-        """The reason why the last run failed, or an empty text."""
         return self.reasons.get(self.carried_out[-1], "")
 
     def _next_run(self) -> FakeJobRun | None:
@@ -296,7 +286,6 @@ class AwsPipeline:
         return runs[0] if runs else None
 
     def _install(self, arguments: Mapping[str, str]) -> None:
-        """Install the modules of a job from its arguments, once."""
         if self.package.site.exists():
             return
         urls = arguments["--additional-python-modules"].split(",")

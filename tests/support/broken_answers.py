@@ -42,8 +42,7 @@ BelievesTimesInTheFuture = mutate_table(
     ),
 )
 KeepsRowsMissingFromALoad = mutate_table(
-    "replaces, at a reload, only the rows that the load has",
-    change_plan=lambda plan: replace(plan, replaces=False),
+    "replaces, at a reload, only the rows that the load has", change_plan=lambda plan: replace(plan, replaces=False)
 )
 NullsMissingColumns = mutate_table(
     "writes NULL into a column that the files of an update lack",
@@ -146,7 +145,6 @@ class BelievesTheLastChangeLog(AnyTable):
 
 
 def _entries(**fields: Any) -> Method:
-    """Return an `entries` with other fields."""
     return change_result(lambda entries: [replace(entry, **fields) for entry in entries])
 
 

@@ -1,15 +1,14 @@
-"""Mistakes in code of the Delta adapter alone: each function makes one."""
+"""Mistakes in code of the Delta adapter alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pytest
+from mutations import Break, Method, broken, patched, wrapped
 from pyroaring import BitMap64
-from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from ways import use_spark
 
@@ -17,62 +16,39 @@ from lakeward.adapters.formats.delta.options import TableOptions
 from lakeward.adapters.formats.delta.writes import change, deletion_vectors
 from lakeward.adapters.formats.delta.writes.change import Change
 from lakeward.adapters.spark.merge.resolution import POS
-from lakeward.adapters.spark.sql.inline_rows import inline
-
-Break = Callable[[pytest.MonkeyPatch], None]
 
 
-def marks_the_row_behind(patch: pytest.MonkeyPatch) -> None:
-    """Counts the rows of a file from one instead of zero."""
-    delete = Change.delete_here
-
-    def behind(self: Change, places: pa.Table | None) -> bool:
-        if places is None:
-            return False
-        moved = pc.add(places[POS], 1)
-        return delete(self, places.drop_columns([POS]).append_column(POS, moved))
-
-    patch.setattr(Change, "delete_here", behind)
+def _delete_next_row(right: Method, own: Change, places: pa.Table | None) -> Any:
+    if places is None:
+        return False
+    return right(own, places.drop_columns([POS]).append_column(POS, pc.add(places[POS], 1)))
 
 
-def marks_the_row_behind_by_spark(patch: pytest.MonkeyPatch) -> None:
-    """Does so if Spark resolves the batch."""
-    use_spark(patch)
-    delete = Change.delete
-    patch.setattr(Change, "delete", lambda self, places: delete(self, places.withColumn(POS, F.col(POS) + 1)))
-
-
-def forgets_the_vector_before(patch: pytest.MonkeyPatch) -> None:
-    """Replaces a deletion vector without keeping its deletes."""
-    patch.setattr(deletion_vectors, "read_vector", lambda *_: BitMap64())
-
-
-def forgets_the_vector_before_by_spark(patch: pytest.MonkeyPatch) -> None:
-    """Does so if Spark resolves the batch."""
-    use_spark(patch)
-
-    def without(spark: SparkSession, types: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> DataFrame:
-        return inline(spark, types, [(url, None) for url, _ in rows])
-
-    patch.setattr(change, "inline", without)
-
-
-def loses_what_else_a_file_held(patch: pytest.MonkeyPatch) -> None:
-    """Rewrites a file with only the new rows, without a check."""
-    rewrite = Change.rewrite
-    patch.setattr(Change, "rewrite", lambda self, places: rewrite(self, places).limit(0))
-    patch.setattr(Change, "check", lambda *_: None)
-
-
-LONG = frozenset({forgets_the_vector_before_by_spark})
+FORGETS_VECTORS_IN_SPARK = broken(
+    "replaces a deletion vector without keeping its deletes, in Spark",
+    use_spark,
+    wrapped(change, "inline", lambda right, spark, types, rows: right(spark, types, [(u, None) for u, _ in rows])),
+)
+LOSES_ROWS = broken(
+    "rewrites a file with only the new rows, without a check",
+    wrapped(Change, "rewrite", lambda right, *arguments: right(*arguments).limit(0)),
+    patched(Change, "check", lambda *_: None),
+)
+LONG = frozenset({FORGETS_VECTORS_IN_SPARK})
 """Mistakes that take long. The gate tries the same one without Spark, and another one with it."""
 
-COPY_ON_WRITE = TableOptions(write_mode="copy-on-write")
-BROKEN: Sequence[tuple[str, Break, TableOptions]] = (
-    ("in order", marks_the_row_behind, TableOptions()),
-    ("in order", marks_the_row_behind_by_spark, TableOptions()),
-    ("in order", forgets_the_vector_before, TableOptions()),
-    ("in order", forgets_the_vector_before_by_spark, TableOptions()),
-    ("in order", loses_what_else_a_file_held, COPY_ON_WRITE),
-)
-"""The script that shows each mistake, and its layout."""
+BROKEN: Mapping[Break, TableOptions] = {
+    broken("counts the rows of a file from one", wrapped(Change, "delete_here", _delete_next_row)): TableOptions(),
+    broken(
+        "counts the rows of a file from one, in Spark",
+        use_spark,
+        wrapped(Change, "delete", lambda right, own, at: right(own, at.withColumn(POS, F.col(POS) + 1))),
+    ): TableOptions(),
+    broken(
+        "replaces a deletion vector without keeping its deletes",
+        patched(deletion_vectors, "read_vector", lambda *_: BitMap64()),
+    ): TableOptions(),
+    FORGETS_VECTORS_IN_SPARK: TableOptions(),
+    LOSES_ROWS: TableOptions(write_mode="copy-on-write"),
+}
+"""The mistakes, and the layout that shows each."""

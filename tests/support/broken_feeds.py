@@ -109,8 +109,7 @@ def _copies_as_newer(lake: BrokenLake, item: Item) -> Sequence[Item]:
 
 LosesTheLastEvent = mutate_table("drops the last event of a batch", deliver=_without_the_last)
 ReadsNumbersAsDoubles = mutate_table(
-    "keeps only 53 bits of numbers",
-    deliver_event=_reads(int, lambda number: min(int(float(number)), 2**63 - 1)),
+    "keeps only 53 bits of numbers", deliver_event=_reads(int, lambda number: min(int(float(number)), 2**63 - 1))
 )
 TakesLettersForOthers = mutate_table("ignores the case of letters", deliver_event=_reads(str, str.lower))
 ComposesTexts = mutate_table(

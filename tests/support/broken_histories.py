@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from broken_ports import mutate_table, patched, wrapped
-from mutations import Method
+from broken_ports import mutate_table
+from mutations import Method, patched, wrapped
 from parts import in_parts
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -159,9 +159,7 @@ RenumbersWrittenVersions = mutate_table(
 IdentifiesVersionsByStart = mutate_table(
     "gives a version whose start moved a new number",
     spoil=patched(
-        VersionRows,
-        "_number",
-        lambda _, version: f"get(filter(stood, s -> s.begins = {version}.begins), 0).number",
+        VersionRows, "_number", lambda _, version: f"get(filter(stood, s -> s.begins = {version}.begins), 0).number"
     ),
 )
 NumbersEachPartByItself = mutate_table(

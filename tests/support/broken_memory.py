@@ -220,8 +220,7 @@ TruncatesOnlyRowsOfTheBatch = _mutate(
     "truncates only rows with other events in the batch", resolve=of_rows(_keep_other_rows)
 )
 KeepsRowsMissingFromALoad = _mutate(
-    "replaces, at a reload, only the rows and versions that the load has",
-    resolve=of_rows(_keep_missing_rows),
+    "replaces, at a reload, only the rows and versions that the load has", resolve=of_rows(_keep_missing_rows)
 )
 IgnoresLateChangesOfDeletedRows = _mutate(
     "ignores late changes of a softly deleted row", resolve=of_rows(_keep_deleted_cells)
@@ -390,10 +389,7 @@ BY_LAW: Mapping[str, Sequence[type[MemoryTable] | type[AnyTable]]] = {
     "an_update_without_a_column_creates_no_row": (MakesARowOfAPart,),
     "a_value_is_read_back_unchanged": (TakesKeysForOthers, CutsKeysInQuarantine),
     "a_value_of_every_type_is_read_back_unchanged": (TakesNoListForAnEmptyOne,),
-    "operator_decisions_are_stored_with_the_table": (
-        ForgetsDecisionsWithABatch,
-        CommitsADecisionAsABatch,
-    ),
+    "operator_decisions_are_stored_with_the_table": (ForgetsDecisionsWithABatch, CommitsADecisionAsABatch),
     "a_batch_is_applied_once_after_a_crash_at_any_step": (KeepsProgressApart,),
     "tables_of_one_lake_are_independent": (MixesQuarantines,),
     "maintenance_changes_no_row_and_hides_no_progress": (MaintainsInADryRun,),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
 import pytest
-from mutations import Method, mutate
+from mutations import mutate
 
 from lakeward.core.dimension import Dimension
 from lakeward.core.events import ChangeEvent
@@ -52,7 +52,6 @@ class BrokenLake:
     is_behind: bool = False
 
     def open(self, dimension: Dimension) -> Opened[Any]:
-        """Open the table, with one object for all its ports."""
         opened = self.lake.open(self.kind.named(dimension))
         table = self.kind(opened, self, dimension)
         versions = None if opened.versions is None else table
@@ -65,7 +64,6 @@ class BrokenLake:
         return self.lake.frame(dimension, changed, in_part=in_part)
 
     def rows(self, dimension: Dimension) -> Rows:
-        """Return the stored rows."""
         return self.lake.rows(self.kind.named(dimension))
 
 
@@ -107,7 +105,6 @@ class AnyTable:
 
     @classmethod
     def deliver(cls, lake: BrokenLake, items: Sequence[Item]) -> Sequence[Item]:
-        """Return the items that the table gets."""
         return [delivered for item in items for delivered in cls.deliver_item(lake, item)]
 
     @classmethod
@@ -117,17 +114,14 @@ class AnyTable:
 
     @staticmethod
     def deliver_event(event: ChangeEvent) -> ChangeEvent:
-        """Return the event that it gets for an event."""
         return event
 
     @staticmethod
     def change_plan(plan: MergePlan) -> MergePlan:
-        """Return the plan that is executed."""
         return plan
 
     @property
     def capabilities(self) -> frozenset[Capability]:
-        """The declared capabilities."""
         return self.opened.table.capabilities
 
     def state(self) -> TableState:
@@ -209,14 +203,3 @@ def mutate_table(mistake: str, *, by_spark: bool = False, **functions: Callable[
         setattr(kind, name, staticmethod(functions[name]))
     kind.by_spark = by_spark
     return kind
-
-
-def patched(owner: object, name: str, value: object) -> Callable[[pytest.MonkeyPatch], None]:
-    """Return a `spoil` that replaces an attribute of code that the formats share."""
-    return lambda patch: patch.setattr(owner, name, value)
-
-
-def wrapped(owner: object, name: str, wrong: Method) -> Callable[[pytest.MonkeyPatch], None]:
-    """Return a `spoil` that replaces such a function. `wrong` gets the correct one and the arguments."""
-    right = getattr(owner, name)
-    return patched(owner, name, lambda *arguments, **named: wrong(right, *arguments, **named))

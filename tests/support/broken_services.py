@@ -221,8 +221,6 @@ QUEUES: Final[Mapping[str, type]] = {
 
 @dataclass
 class Shelf:
-    """The entries of all registrations."""
-
     entries: dict[tuple[str, str], TableDescription] = field(default_factory=dict)
     writes: int = 0
 

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from broken_ports import AnyTable, mutate_table, patched, wrapped
+from broken_ports import AnyTable, mutate_table
 from broken_tables import Draw
-from mutations import Method, skip
+from mutations import Method, patched, skip, wrapped
 from pyroaring import BitMap64
 
 from lakeward.adapters.formats.iceberg.writes import local_files
@@ -84,9 +84,7 @@ def _write_current_knowledge(known_rows: Method, self: VersionWriter, *of: Any) 
 ForgetsBases = mutate_table(
     "ignores base rows",
     spoil=wrapped(
-        _Entries,
-        "bases",
-        lambda bases, *of: {key: replace(base, row=None) for key, base in bases(*of).items()},
+        _Entries, "bases", lambda bases, *of: {key: replace(base, row=None) for key, base in bases(*of).items()}
     ),
 )
 JoinsNoKeys = mutate_table(
@@ -156,10 +154,7 @@ BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
             spoil=wrapped(settled_batch, "read_batch", _read_rejects_as_events),
         ),
         mutate_table("ignores waiting events", spoil=_remembers(lambda change: not change.waiting)),
-        mutate_table(
-            "writes no entries for waiting events",
-            spoil=patched(Entries, "add_waiting", skip),
-        ),
+        mutate_table("writes no entries for waiting events", spoil=patched(Entries, "add_waiting", skip)),
     ),
     "partial_rows_and_key_changes_give_the_rows_of_the_source": (
         mutate_table(

@@ -114,7 +114,6 @@ def _forget_tables(own: MemoryLedger, *tables: str) -> None:
 
 
 def _writes(change: Callable[[Notes], Notes]) -> Method:
-    """Return a `write` of other notes."""
     return lambda right, _, table, notes: right(table, change(notes))
 
 
@@ -135,8 +134,7 @@ LEDGERS: Final[Mapping[str, type]] = {
     "the_first_seen_time_never_changes": _ledger("keeps the last time", write=first(_forget_seen)),
     "only_allowed_changes_of_state_are_made": _ledger("any state follows any", write=_write_any_state),
     "a_field_that_a_note_lacks_is_kept": _ledger(
-        "a note without alarms removes them",
-        write=_writes(lambda notes: replace(notes, alarms=notes.alarms or ())),
+        "a note without alarms removes them", write=_writes(lambda notes: replace(notes, alarms=notes.alarms or ()))
     ),
     "sent_entries_are_kept_for_the_pipeline": _ledger(
         "loses sent entries", write=_writes(lambda notes: replace(notes, sent=None))
@@ -150,8 +148,7 @@ LEDGERS: Final[Mapping[str, type]] = {
     ),
     "concurrent_notes_are_all_kept": _ledger("reads, and writes later", write=_write_what_was_read_before),
     "threads_share_a_ledger": _ledger(
-        "keeps one table",
-        write=first(lambda own, table, _: _forget_tables(own, *{*own.known} - {table})),
+        "keeps one table", write=first(lambda own, table, _: _forget_tables(own, *{*own.known} - {table}))
     ),
 }
 
@@ -198,7 +195,6 @@ def items_bench(kind: type[Items]) -> StoreUnderTest:
 
 
 def _reads(**fields: Any) -> Method:
-    """Return a `read` with other fields."""
     return lambda right, _: replace(right(), **fields)
 
 

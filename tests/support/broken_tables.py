@@ -18,10 +18,7 @@ BY_LAW: Mapping[str, Sequence[type[AnyTable]]] = {
     "inserts_and_updates_both_upsert": (broken_feeds.NeverUpdates,),
     "a_delete_removes_a_row": (broken_feeds.NeverDeletes,),
     "a_soft_delete_keeps_the_last_values": (broken_histories.DeletesForGood,),
-    "a_deleted_row_keeps_its_last_values": (
-        broken_histories.DeletesForGood,
-        broken_histories.EmptiesDeletedRows,
-    ),
+    "a_deleted_row_keeps_its_last_values": (broken_histories.DeletesForGood, broken_histories.EmptiesDeletedRows),
     "a_row_missing_from_a_load_is_deleted_and_keeps_its_values": (broken_histories.RemovesRowsMissingFromALoad,),
     "the_last_change_of_a_key_wins": (broken_feeds.AppliesTheFirstOfABatch,),
     "an_object_delivered_again_changes_nothing": (broken_answers.AppliesCopies,),

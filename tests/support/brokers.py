@@ -175,7 +175,6 @@ def kafka(folder: Path) -> Iterator[RunningBroker]:
 
 @pytest.fixture(scope="session")
 def kafka_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningBroker]:
-    """Start one broker for all tests."""
     with kafka(tmp_path_factory.mktemp("kafka")) as made:
         yield made
 

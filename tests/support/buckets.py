@@ -67,7 +67,6 @@ class Buckets:
         return session.client("s3", endpoint_url=self.endpoint)
 
     def make(self) -> str:
-        """Create a bucket with a new name, and return the name."""
         name = f"bucket-{next(NUMBERS)}"
         self.client.create_bucket(
             Bucket=name, CreateBucketConfiguration={"LocationConstraint": ENVIRONMENT["AWS_DEFAULT_REGION"]}
@@ -75,12 +74,10 @@ class Buckets:
         return name
 
     def put(self, url: str, content: str | bytes) -> None:
-        """Put an object."""
         bucket, _, key = url.removeprefix("s3://").partition("/")
         self.client.put_object(Bucket=bucket, Key=key, Body=content)
 
     def put_many(self, url: str, names: Iterable[str], content: bytes) -> None:
-        """Put objects without a request for each."""
         bucket, _, prefix = url.removeprefix("s3://").partition("/")
         for name in names:
             s3_backends[DEFAULT_ACCOUNT_ID]["aws"].put_object(bucket, f"{prefix}/{name}", content)

@@ -51,7 +51,6 @@ def changed_items(change: Callable[[Item, int], Item], kind: Kind = MemorySource
 
 
 def changed_orders(change: Callable[[int], int]) -> Kind:
-    """Return a source with other orders of objects."""
 
     def put(
         right: Method, _: MemorySource, table: TableName, order: int, items: Frame, *more: Any, **of: Any
@@ -105,12 +104,10 @@ def changed_reads(
 
 
 def changed_selections(change: Selected, kind: Kind = MemorySource) -> Kind:
-    """Return a source that changes its selections."""
     return mutate(kind, "changed selections", select_objects=lambda right, own, *of: change(own, *of, right(*of)))
 
 
 def changed_histories(change: Callable[[MemorySource, Dimension, ObjectHistory], ObjectHistory]) -> Kind:
-    """Return a source that selects objects by another history."""
     return mutate(
         MemorySource,
         "changed histories",

@@ -91,7 +91,6 @@ class Connect:
         return [answer["connector"]["state"], *[task["state"] for task in answer["tasks"]]]
 
     def stop(self, name: str) -> None:
-        """Delete a connector, which removes its objects in the database."""
         requests.delete(f"{self.url}/connectors/{name}", timeout=60).raise_for_status()
 
     def of_postgresql(self, server: Server, name: str, schema: str = "shop", **more: str) -> dict[str, str]:
@@ -181,6 +180,5 @@ def _place_plugins(folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def kafka_connect(kafka_broker: RunningBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connect]:
-    """Start one worker for all tests, with their broker."""
     with connect(tmp_path_factory.mktemp("connect"), kafka_broker) as made:
         yield made

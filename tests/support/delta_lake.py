@@ -21,8 +21,6 @@ from lakeward.plugins.testing.scripts import Rows
 
 @dataclass
 class LakeOfDelta(LakeOfSpark):
-    """A warehouse of Delta tables."""
-
     options: TableOptions = field(default_factory=TableOptions)
     make: Callable[..., DeltaLake] = DeltaLake
 
@@ -30,7 +28,6 @@ class LakeOfDelta(LakeOfSpark):
         return DeltaOptions(warehouse=str(self.folder))
 
     def rows(self, dimension: Dimension) -> Rows:
-        """Read rows and positions by delta-rs."""
         self.open(dimension)
         table = self.lake.places.load(dimension.name)
         if table is None:
@@ -51,7 +48,6 @@ def can_be_read(table: DeltaTable) -> bool:
 
 
 def by_delta_rs(table: DeltaTable) -> pa.Table:
-    """Read all rows by delta-rs."""
     return pa.table(QueryBuilder().register("rows", table).execute("SELECT * FROM rows").read_all())
 
 
@@ -65,6 +61,5 @@ def duck() -> duckdb.DuckDBPyConnection:
 
 
 def by_duckdb(path: str) -> pa.Table:
-    """Read all rows by DuckDB."""
     with duck() as connection:
         return connection.execute("SELECT * FROM delta_scan(?)", [path]).to_arrow_table()

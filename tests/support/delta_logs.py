@@ -37,7 +37,6 @@ def make_table(places: Places, batches: int, mode: Mode = "append") -> Places:
 
 
 def commit(places: Places, batch: int, table: DeltaTable | None = None, mode: Mode = "append") -> None:
-    """Commit one row as a batch, on the table as of now or as it was loaded."""
     table = table or places.open_version(ITEM)
     metadata = {"userMetadata": json.dumps({PROGRESS: Progress(batch=batch).to_json()})}
     properties = CommitProperties(custom_metadata=metadata, app_transactions=[Transaction(APP, batch)])

@@ -144,9 +144,7 @@ def illegal(draw: st.DrawFn) -> Drift:
     type_ = draw(TYPES | STRUCTS)
     wrong = Column("wrong", draw(_broken(type_)))
     return replace(
-        drift,
-        before=Schema((*drift.before, Column("wrong", type_))),
-        after=Schema((*drift.after, wrong)),
+        drift, before=Schema((*drift.before, Column("wrong", type_))), after=Schema((*drift.after, wrong))
     )
 
 

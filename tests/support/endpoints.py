@@ -265,7 +265,6 @@ class _Changes:
         return events
 
     def _change(self, moment: datetime) -> tuple[Change, Event]:
-        """Return a written change, and the expected event."""
         written = self.random.choice(_LETTERS[self.settings["operations"]])
         row = _row(self.random, self.style)
         operation = self._with_what_is_not_sent(written, row)

@@ -33,7 +33,6 @@ class FakeBroker:
     compacted: set[str] = field(default_factory=set)
 
     def create(self, topic: str, partitions: int = 1) -> None:
-        """Create a topic, or delete and create it again."""
         self.made[topic] = (f"-id_{next(_IDS)}", {number: FakePartition() for number in range(partitions)})
 
     def add_partition(self, topic: str) -> None:
@@ -67,7 +66,6 @@ class FakeBroker:
         self.made[topic][1][partition].end += 1
 
     def delete_before(self, topic: str, low: int, partition: int = 0) -> None:
-        """Delete messages, as retention does."""
         own = self.made[topic][1][partition]
         own.low = low
         own.committed = {offset: one for offset, one in own.committed.items() if offset >= low}

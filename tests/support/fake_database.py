@@ -98,7 +98,6 @@ class FakeDatabase:
             self.rows = [*(one for one in self.rows if one["id"] != key), row]
 
     def commit(self) -> None:
-        """Make the hidden rows visible."""
         rows, self.hidden = self.hidden, []
         for row in rows:
             self.rows = [*(one for one in self.rows if one["id"] != row["id"]), row]
@@ -145,7 +144,6 @@ class Play:
         )
 
     def open(self) -> JdbcSource:
-        """Return the source of a new process."""
         formats: dict[TableName, Any] = {self.table: {}}
         options = {"url": "jdbc:postgresql://db/shop", "path": "staged", "formats": formats, **self.settings}
 
@@ -174,14 +172,12 @@ class Play:
         return self.open().select_objects(self.dimension, self.past)
 
     def staged(self) -> list[str]:
-        """Return the names of the staged folders."""
         home = self.folder / "staged" / self.table.schema / self.table.table
         return (
             sorted(file.name for file in home.iterdir() if not file.name.startswith(".")) if home.exists() else []
         )
 
     def lose_staged(self) -> None:
-        """Delete all staged folders."""
         shutil.rmtree(self.folder / "staged", ignore_errors=True)
 
     def run(self, at_most: int = 5) -> int:
@@ -192,7 +188,6 @@ class Play:
         raise AssertionError(f"something is new after {at_most} batches, though nothing changed")
 
     def step(self, *, dies: bool = False) -> bool:
-        """Apply one batch, if there is one. A process that dies does so before its commit."""
         source = self.open()
         selection = source.select_objects(self.dimension, self.past)
         if not selection.objects or dies:
@@ -202,7 +197,6 @@ class Play:
         return True
 
     def rows_of(self, item: SourceObject) -> list[Row]:
-        """Return the rows of a staged file."""
         home = self.folder / "staged" / self.table.schema / self.table.table
         rows: list[Row] = pq.ParquetFile(home / item.name).read().to_pylist()
         return rows
@@ -223,12 +217,10 @@ class Play:
 
     @property
     def names(self) -> dict[int, str]:
-        """The names of the table by key."""
         return {key: row["name"] for key, row in sorted(self.rows.items())}
 
     @property
     def expected(self) -> dict[int, str]:
-        """The names of the database table by key."""
         return {row["id"]: row["name"] for row in sorted(self.database.rows, key=lambda row: row["id"])}
 
     def pass_by(self, seconds: float) -> None:

@@ -31,7 +31,6 @@ OF_LAKEWARD = ("pyiceberg", "boto3; extra == 's3'", "deltalake; extra == 'delta'
 def make_wheel(
     folder: Path, name: str, requires: Sequence[str] = (), version: str = "1.0", tag: str = "py3-none-any"
 ) -> Path:
-    """Write a wheel with one module."""
     path, info = folder / f"{name}-{version}-{tag}.whl", f"{name}-{version}.dist-info"
     needs = "".join(f"Requires-Dist: {need}\n" for need in requires)
     with zipfile.ZipFile(path, "w") as archive:
@@ -47,13 +46,11 @@ def make_wheel(
 
 
 def download(pins: Sequence[Pin], target: Target, folder: Path) -> Sequence[Wheel]:
-    """Make the wheels of pins."""
     return [Wheel.read(make_wheel(folder, pin.name, SOURCES[pin.name])) for pin in pins]
 
 
 @pytest.fixture
 def index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Provide these distributions, and a lakeward that needs some of them."""
     monkeypatch.setattr(wheels, "download", download)
     pins = {name: Pin(name, Version("1.0"), ["00"]) for name in SOURCES}
     monkeypatch.setattr(assembly, "read_lock", lambda release, machine: pins)

@@ -46,23 +46,19 @@ class Read:
     key_halves: int
 
     def of(self, pattern: str) -> Read:
-        """Return the events of some files. Rejected and skipped rows are those of all files."""
         own = [e for e in self.events if re.fullmatch(pattern, self.files[e.position.object])]
         return replace(self, events=own)
 
     @property
     def folded(self) -> FoldResult:
-        """The fold of the events."""
         return apply(self.dimension, {}, self.events)
 
     @property
     def rows(self) -> Mapping[Key, Cells]:
-        """The rows at the end."""
         return {key: row.cells for key, row in self.folded.rows.items() if not row.deleted}
 
     @property
     def types(self) -> Mapping[str, str]:
-        """The types of the columns."""
         return {column.name: str(column.type) for column in self.dimension.schema}
 
 

@@ -31,7 +31,6 @@ class Following:
             )
 
     def wait_for_a_commit(self) -> None:
-        """Wait until it has made a commit."""
         until = time.monotonic() + PATIENCE
         while '"event": "committed"' not in self.log.read_text("utf-8"):
             assert time.monotonic() < until, self.log.read_text("utf-8")[-2000:]
@@ -46,7 +45,6 @@ class Following:
         assert self.process.wait() == -signal.SIGKILL, self.log.read_text("utf-8")[-2000:]
 
     def clean(self) -> None:
-        """Kill all of its processes."""
         with suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()

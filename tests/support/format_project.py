@@ -21,7 +21,6 @@ def path_of(project: Project, table: str = "item") -> Path:
 
 
 def put(project: Project, hour: int, *lines: str) -> None:
-    """Deliver a file of changes, named after an hour of a day."""
     project.put(f"20261121-{hour:02}0000000.csv", "".join(f"{line}\n" for line in lines))
 
 
@@ -32,14 +31,12 @@ def versions(project: Project) -> dict[int, str]:
 
 
 def roll_back(project: Project, to: str, code: int = 0) -> Ended:
-    """Roll the table back to a commit."""
     ended = project.call("rollback", "shop.item", "--to", to, "--json")
     assert ended.code == code, ended.out + ended.err
     return ended
 
 
 def maintain(project: Project, *arguments: str) -> dict[str, Any]:
-    """Run `maintain`, and return its report of the table."""
     ended = project.call("maintain", "--json", *arguments)
     assert ended.code == 0, ended.out + ended.err
     return dict(ended.document["tables"][0])

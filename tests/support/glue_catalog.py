@@ -37,7 +37,6 @@ class Glue:
         return client_of(self.s3.endpoint)
 
     def catalog(self, pipeline: str = "shop", **options: Any) -> GlueCatalog:
-        """Return the catalog of a new run."""
         own_catalog = GlueCatalog(pipeline=pipeline, **options)
         own_catalog.__dict__["client"] = self.client
         return own_catalog
@@ -61,7 +60,6 @@ class Glue:
 
 @pytest.fixture
 def glue(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Iterator[Glue]:
-    """Return an empty catalog."""
     monkeypatch.delenv("AWS_PROFILE", raising=False)
     named = {"AWS_ENDPOINT_URL": s3_server.endpoint, "AWS_ACCESS_KEY_ID": "AKIATEST"}
     for name, value in {**ENVIRONMENT, **named}.items():

@@ -34,7 +34,6 @@ class HidingQueue(MemoryQueue):
         self.hidden.update(dict.fromkeys(notices, self.now + 1.0))
 
     def pass_time(self, part: float) -> None:
-        """Move the clock forward."""
         self.now += part
 
 

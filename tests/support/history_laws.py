@@ -207,10 +207,7 @@ def alter(random: Random, player: Player, altered: dict[Key, tuple[Row, Row]]) -
 
 
 def repair_row(
-    random: Random,
-    player: Player,
-    altered: dict[Key, tuple[Row, Row]],
-    by_place: Mapping[Position, ChangeEvent],
+    random: Random, player: Player, altered: dict[Key, tuple[Row, Row]], by_place: Mapping[Position, ChangeEvent]
 ) -> set[Reason]:
     """Repair the altered versions, replay all held events, and return the reasons of the holds."""
     for key, (right, wrong) in altered.items():

@@ -31,8 +31,6 @@ def by_hudi_rs(path: Path) -> pa.Table:
 
 @dataclass
 class LakeOfHudi(LakeOfSpark):
-    """A warehouse of Hudi tables."""
-
     options: TableOptions = field(default_factory=TableOptions)
     make: Callable[..., HudiLake] = HudiLake
 
@@ -43,7 +41,6 @@ class LakeOfHudi(LakeOfSpark):
         return HudiOptions(warehouse=str(self.folder))
 
     def rows(self, dimension: Dimension) -> Rows:
-        """Read rows and positions by hudi-rs, or by Spark if a column has a type at which hudi-rs panics."""
         self.open(dimension)
         if self.lake.table_state(dimension).schema is None:
             return {}

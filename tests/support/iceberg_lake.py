@@ -31,8 +31,6 @@ _numbers = itertools.count(1)
 
 @dataclass
 class LakeOfSpark:
-    """A warehouse of tables of a format, written through Spark. `make` returns the lake of the adapter."""
-
     small_batch: ClassVar[int] = SMALL_BATCH
 
     spark: SparkSession
@@ -47,15 +45,12 @@ class LakeOfSpark:
         return self.spark
 
     def can_set(self, name: str) -> bool:
-        """Return True for a setting that the session takes while it runs."""
         return self.spark.conf.isModifiable(name)
 
     def lake_options(self) -> object:
-        """Return the options of the lake."""
         raise NotImplementedError
 
     def open(self, dimension: Dimension) -> Opened[Any]:
-        """Open the table as a new process would."""
         self.runtime = Runtime(self._session, self.folder, small_batch=self.small_batch)
         self.lake = self.make(self.lake_options(), {dimension.name: self.options}, self.runtime)
         opened: Opened[Any] = self.lake.open(dimension)
@@ -83,7 +78,6 @@ class LakeOfIceberg(LakeOfSpark):
         return IcebergOptions(warehouse=str(self.folder), catalog_name=self.catalog_name)
 
     def rows(self, dimension: Dimension) -> Rows:
-        """Read rows and positions by PyIceberg."""
         self.open(dimension)
         table = self.lake.catalog.load(dimension.name)
         if table is None:

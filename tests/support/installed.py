@@ -15,7 +15,6 @@ BUILDS_FROM = ("pyproject.toml", "README.md", "LICENSE", *FOLDERS)
 
 @pytest.fixture(scope="session")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with all of them, installed by pip from copies, without the network."""
     copies, target = tmp_path_factory.mktemp("copies"), tmp_path_factory.mktemp("site")
     ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
     shutil.copytree(ROOT / "examples", copies, ignore=ignored, dirs_exist_ok=True)

@@ -62,7 +62,6 @@ class BrokerFeed:
     """Another table of the same topic. Files are removed once it has applied them too."""
 
     def open(self) -> Any:
-        """Open the source as a new process."""
         runtime = Runtime(self.spark, self.folder, state=self.folder / "state", secret=self.secret)
         options = {"servers": "h:9092", "topics": "shop.{schema}.{table}", "formats": {}, **self.options}
         return self.change(replace(kafka.build(options, runtime), broker=self.broker))
@@ -122,7 +121,6 @@ class BrokerFeed:
         return True
 
     def apply(self) -> list[int]:
-        """Apply everything, and return the keys of all rows so far, in the order of their batches."""
         for _ in range(100):
             if not self.step():
                 return self.ids

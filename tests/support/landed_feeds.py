@@ -102,14 +102,12 @@ def letter(item: Item) -> str:
 
 
 def own(item: Item) -> Line:
-    """Return the cells of the kit's columns in a row; one without a key has a text."""
     if isinstance(item, Reject):
         return {"id": None, "a": "of nobody"}
     return {name: item.cells[name] for name in COLUMNS.names}
 
 
 def moment(item: Item) -> datetime:
-    """Return the time of a row."""
     return datetime.fromtimestamp(0, UTC) + timedelta(microseconds=item.time or 0)
 
 
@@ -130,7 +128,6 @@ def csv(lines: Sequence[Line], null: str, quotes: Callable[[str], bool]) -> byte
 
 
 def parquet(lines: Sequence[Line], types: Mapping[str, pa.DataType]) -> bytes:
-    """Return a file of Parquet."""
     file = pa.BufferOutputStream()
     schema = pa.schema([(name, types.get(name, pa.string())) for name in lines[0]])
     pq.write_table(pa.Table.from_pylist([*lines], schema), file)

@@ -42,10 +42,7 @@ ANY_LAYOUT: Final = frozenset(
 DEFAULT: Final = SPARKS[0]
 
 LINES: Final = frozenset(
-    {
-        "a_commit_of_another_writer_hides_no_progress",
-        "only_one_of_two_processes_commits_a_batch",
-    }
+    {"a_commit_of_another_writer_hides_no_progress", "only_one_of_two_processes_commits_a_batch"}
 )
 """Laws in which a format does everything that differs between two lines of Spark."""
 
@@ -89,10 +86,7 @@ Batches of laws are small, so by default the core resolves them.
 """
 
 CRASHES_BY_SPARK: Final = frozenset(
-    {
-        "a_reload_leaves_only_the_new_epoch",
-        "a_table_without_a_key_has_each_event_once",
-    }
+    {"a_reload_leaves_only_the_new_epoch", "a_table_without_a_key_has_each_event_once"}
 )
 """Laws of `BY_SPARK` in which processes end: one with a key, and one without. The others run without crashes."""
 
@@ -117,12 +111,7 @@ IN_RANDOM_LAWS: Final = frozenset(
 `test_broken_formats.py` shows it. A new format still begins with the small ones.
 """
 
-APPENDING: Final = frozenset(
-    {
-        "a_table_without_a_key_has_each_event_once",
-        "an_image_removes_one_equal_row",
-    }
-)
+APPENDING: Final = frozenset({"a_table_without_a_key_has_each_event_once", "an_image_removes_one_equal_row"})
 """The laws of tables without a key. Spark resolves them alike on every format, so they run on Iceberg."""
 
 CASES_BY_SPARK: Final = frozenset({"within"})
@@ -170,7 +159,7 @@ CORPUS: Final = frozenset(law.name for law in LAWS if law.name.startswith("corpu
 """Cases written by hand. The gate tries them on the reference adapter, with which random laws compare formats."""
 
 HISTORIES: Final = frozenset(
-    {"any_order_and_any_crash_give_the_same_history", "a_reload_ends_versions_of_missing_rows"},
+    {"any_order_and_any_crash_give_the_same_history", "a_reload_ends_versions_of_missing_rows"}
 )
 """Laws of histories."""
 

@@ -18,10 +18,7 @@ from lakeward.adapters.ledgers.dynamodb.ledger import DynamoDbLedger
 NUMBERS = count(1)
 KEYS = {
     "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in ("ledger", "item", "state")],
-    "KeySchema": [
-        {"AttributeName": "ledger", "KeyType": "HASH"},
-        {"AttributeName": "item", "KeyType": "RANGE"},
-    ],
+    "KeySchema": [{"AttributeName": "ledger", "KeyType": "HASH"}, {"AttributeName": "item", "KeyType": "RANGE"}],
     "LocalSecondaryIndexes": [
         {
             "IndexName": "by_state",
@@ -56,7 +53,6 @@ class LedgerTable:
         self.items_read += sum(map(len, parsed.get("Responses", {}).values()))
 
     def make(self) -> None:
-        """Make the table."""
         self.client.create_table(TableName=self.table, **KEYS)
         self.asked.clear()
 
@@ -67,7 +63,6 @@ class LedgerTable:
         return DynamoDbLedger(self.client if client is None else client, self.table, pipeline, pause)
 
     def items(self, prefix: str = "") -> list[str]:
-        """Return the names of all items with this prefix."""
         own_items = self.client.scan(TableName=self.table, ConsistentRead=True)["Items"]
         return sorted(item["item"]["S"] for item in own_items if item["item"]["S"].startswith(prefix))
 

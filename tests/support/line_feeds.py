@@ -56,25 +56,8 @@ ODD_NUMBERS: Final = """
 -62135596800000 -62135596800001 253402300799999 253402300800000 -1 123456789012345678901234567890
 """
 ODD_TEXTS: Final = (
-    *(
-        "",
-        " ",
-        "1",
-        "+1",
-        " 1 ",
-        "007",
-        "1.",
-        ".5",
-        "1e3",
-        "NaN",
-        "-inf",
-        "Infinity",
-        "nan ",
-        "true",
-        "T",
-        "yes",
-        "N",
-    ),
+    *("", " ", "1", "+1", " 1 ", "007", "1.", ".5", "1e3", "NaN", "-inf", "Infinity"),
+    *("nan ", "true", "T", "yes", "N"),
     *("12.345", "12.340", "9999999999.99", "10000000000", "1_0", "é", "\u0661", "a\u2028", "1\t", "0x1F", "1d"),
     *("AJY=", "ALxhTw==", "12345678", "AAAA", "QQ=", "QQ==", "-_8", "-_8=", "//8=", "68656c6c6f", "\\x00ff", "zz"),
     *("2024-02-29", "2023-02-29", "0000-01-01", "0001-01-01", "9999-12-31Z", "2024-02-29 00:00:00", "2024-2-9"),
@@ -97,16 +80,9 @@ odd_cell = st.one_of(
     st.sampled_from(ODD_TEXTS).map(json.dumps),
     st.sampled_from(
         [
-            *(
-                "null",
-                "true",
-                "false",
-                "[]",
-                "{}",
-                '{"scale": 2, "value": "AJY="}',
-                '{"scale": 0, "value": "//8="}',
-            ),
-            *('["__debezium_unavailable_value"]', '"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="', "[1, 2.50, 1e5]"),
+            *("null", "true", "false", "[]", "{}", '{"scale": 2, "value": "AJY="}'),
+            *('{"scale": 0, "value": "//8="}', "[1, 2.50, 1e5]"),
+            *('["__debezium_unavailable_value"]', '"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="'),
         ]
     ),
 )
@@ -299,9 +275,7 @@ _events = st.one_of(
 )
 document = st.builds(
     lambda key, value, is_text: json.dumps({"key": key, "value": json.dumps(value) if is_text else value}),
-    st.sampled_from(
-        [*[json.dumps({"id": _OID}), '{"id": "5"}', {"id": '"5"'}] * 3, '{"id": "dummy"}', None, "{}"],
-    ),
+    st.sampled_from([*[json.dumps({"id": _OID}), '{"id": "5"}', {"id": '"5"'}] * 3, '{"id": "dummy"}', None, "{}"]),
     st.one_of(_events, _events, _events.map(lambda it: {"schema": {}, "payload": it}), st.none()),
     st.booleans(),
 )

@@ -28,7 +28,6 @@ def named(*objects: SourceObject) -> dict[str, SourceObject]:
 
 
 def applied(*objects: SourceObject, **rest: Any) -> ObjectHistory:
-    """Return the object history after these objects are applied, in this order."""
     return ObjectHistory(applied=named(*objects), last_applied=objects[-1].name if objects else None, **rest)
 
 

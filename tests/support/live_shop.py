@@ -38,7 +38,6 @@ class ShopWriter:
             tell(self.draw(transactions))
 
     def draw(self, transactions: int) -> str:
-        """Return the SQL of so many transactions."""
         drawn = [
             "".join(self._draw_change() for _ in range(self.random.randint(1, 5))) for _ in range(transactions)
         ]

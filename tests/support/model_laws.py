@@ -104,7 +104,6 @@ class Way:
         return sorted(order, key=lambda number: number not in source.loads)
 
     def player(self, features: Features, lateness: Lateness) -> Player:
-        """Return an empty table."""
         return Player(replace(features.dimension(lateness), history=self.history))
 
     def seen(self, rows: Mapping[Key, Row]) -> Mapping[Key, object]:

@@ -14,6 +14,8 @@ from lakeward.core.errors import LakewardError
 T = TypeVar("T")
 Law: TypeAlias = Callable[[Any], None]
 Method: TypeAlias = Callable[..., Any]
+Change: TypeAlias = Callable[[pytest.MonkeyPatch], None]
+"""A change of code while a test runs."""
 
 
 FAILURES: Final = (AssertionError, LakewardError, ValueError, pytest.fail.Exception)
@@ -53,6 +55,37 @@ def first(act: Method) -> Method:
 def change_result(change: Method) -> Method:
     """Return a method that changes the result of the correct one."""
     return lambda right, _, *arguments: change(right(*arguments))
+
+
+def patched(owner: object, name: str, value: object) -> Change:
+    """Return a change that replaces an attribute of a module or a class."""
+    return lambda patch: patch.setattr(owner, name, value)
+
+
+def wrapped(owner: object, name: str, wrong: Method) -> Change:
+    """Return a change that replaces a function. `wrong` gets the correct one and the arguments."""
+    right = getattr(owner, name)
+    return patched(owner, name, lambda *arguments, **named: wrong(right, *arguments, **named))
+
+
+@dataclass(frozen=True, eq=False)
+class Break:
+    """A mistake in the code of an adapter: what it does wrong, and the changes that make it."""
+
+    mistake: str
+    changes: Sequence[Change]
+
+    def __call__(self, patch: pytest.MonkeyPatch) -> None:
+        for change in self.changes:
+            change(patch)
+
+    @property
+    def __name__(self) -> str:
+        return self.mistake
+
+
+def broken(mistake: str, *changes: Change) -> Break:
+    return Break(mistake, changes)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ DOCS = ROOT / "docs"
 
 
 def pages() -> list[Path]:
-    """Return every page, relative to the root."""
     top = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
     return [page.relative_to(ROOT) for page in [*top, *sorted(DOCS.rglob("*.md"))]]
 
@@ -60,7 +59,6 @@ def _cells(line: str) -> Sequence[str]:
 
 
 def codes(cell: str) -> list[str]:
-    """Return the code within a cell."""
     return re.findall(r"`([^`]+)`", cell)
 
 
@@ -70,7 +68,6 @@ def links(page: str | Path) -> Iterator[str]:
 
 
 def anchors(page: str | Path) -> set[str]:
-    """Return the anchors of a page, as GitHub makes them from its headings."""
     headings = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 

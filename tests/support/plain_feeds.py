@@ -1,11 +1,10 @@
-"""Random histories of many keys in plain files, and the reader that the page describes.
+"""Random histories of many keys in plain files.
 
 Columns of a row have its operation and its revision. Files and lines come in any order.
 """
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -63,7 +62,6 @@ class PlainFeed:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The settings of the feed."""
         return {"order_by": "rev", "operation": self.words.operation, "null_text": r"\N"}
 
 
@@ -99,17 +97,14 @@ def _final(files: Sequence[Sequence[Line]], words: Words) -> Mapping[int, Line]:
 
 
 def row_of(line: Line) -> dict[str, Any]:
-    """Return the row of a line, as the table has it."""
     return {name: line[name] for name in COLUMNS}
 
 
 def moment(revision: int) -> datetime:
-    """Return a revision as a time."""
     return _EPOCH + timedelta(hours=revision)
 
 
 def write(feed: PlainFeed, folder: Path, prefix: str = "") -> None:
-    """Write the files of a feed."""
     for number, lines in enumerate(feed.files):
         file = folder / f"{prefix}{number}.{feed.format}"
         match feed.format:
@@ -136,30 +131,3 @@ def _write_csv(file: Path, lines: Sequence[Line]) -> None:
 def _json(line: Line) -> str:
     cells = {name: str(value) if isinstance(value, Decimal) else value for name, value in line.items()}
     return json.dumps({name: value for name, value in cells.items() if value is not None})
-
-
-def read(file: Path) -> list[Line]:
-    """Read a file as the page says, without Spark."""
-    if file.suffix == ".parquet":
-        return list(pq.read_table(file).to_pylist())
-    if file.suffix == ".json":
-        rows = [json.loads(line) for line in file.read_text("utf-8").split("\n") if line]
-    else:
-        with file.open(encoding="utf-8", newline="") as opened:
-            rows = [{n: None if t == r"\N" else t for n, t in row.items()} for row in csv.DictReader(opened)]
-    return [_typed({name: line.get(name) for name in _ARROW}) for line in rows]
-
-
-def _typed(line: Line) -> Line:
-    price, revision = line["price"], line["rev"]
-    if isinstance(revision, str):
-        revision = int((datetime.fromisoformat(revision) - _EPOCH) / timedelta(hours=1))
-    return {**line, "id": int(line["id"]), "price": None if price is None else Decimal(price), "rev": revision}
-
-
-def reread(feed: PlainFeed, folder: Path, *, by_order: bool = True) -> Mapping[int, Line]:
-    """Return the rows of a feed at the end. Without `by_order` the last row of a key wins."""
-    files = [read(file) for file in sorted(folder.iterdir())]
-    lines = files if by_order else [[{**line, "rev": 0} for line in some] for some in files]
-    final = _final(lines, feed.words)
-    return {key: row_of(line) for key, line in final.items()}

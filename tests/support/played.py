@@ -25,13 +25,10 @@ from lakeward.adapters.aws.s3.access import bucket_and_key, find_access
 
 @dataclass
 class Played:
-    """The process that runs commands."""
-
     told: IO[str]
     heard: IO[str]
 
     def call(self, *arguments: str) -> Ended:
-        """Run a command."""
         return Ended(**self._asked({"command": arguments}))
 
     def read(self, url: str, columns: Sequence[str]) -> list[list[Any]]:

@@ -16,12 +16,7 @@ from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT
 REGION = "eu-central-1"
 _HERE = f"{REGION}:{ACCOUNT}"
 
-_PSEUDO = {
-    "AWS::Partition": "aws",
-    "AWS::Region": REGION,
-    "AWS::AccountId": ACCOUNT,
-    "AWS::StackName": "stack",
-}
+_PSEUDO = {"AWS::Partition": "aws", "AWS::Region": REGION, "AWS::AccountId": ACCOUNT, "AWS::StackName": "stack"}
 
 _ARNS = {
     "AWS::SQS::Queue": ("QueueName", f"arn:aws:sqs:{_HERE}:{{}}"),

@@ -64,7 +64,6 @@ class Project:
         (self.folder / "landing").mkdir(exist_ok=True)
 
     def put(self, name: str, content: str | bytes, table: str = "shop/item") -> Path:
-        """Put a file into the landing folder."""
         file = self.folder / "landing" / table / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -105,7 +104,6 @@ class Project:
         return [tuple(row[name] for name in names) for row in rows]
 
     def entries(self) -> list[Any]:
-        """Return the entries of the quarantine."""
         return list(self.call("quarantine", "list", "--json").document["entries"])
 
 

@@ -53,12 +53,10 @@ class Sqs:
 
     @cached_property
     def dead(self) -> str:
-        """The URL of the queue of dead letters."""
         return self._make({})
 
     @cached_property
     def url(self) -> str:
-        """The URL of the queue."""
         arn = self.client.get_queue_attributes(QueueUrl=self.dead, AttributeNames=["QueueArn"])
         redrive = {"deadLetterTargetArn": arn["Attributes"]["QueueArn"], "maxReceiveCount": "5"}
         own_url = self._make({"RedrivePolicy": json.dumps(redrive)})
@@ -71,7 +69,6 @@ class Sqs:
         return str(self.client.create_queue(QueueName=name, Attributes={**attributes, **fifo})["QueueUrl"])
 
     def send(self, body: str, group: str = "a") -> None:
-        """Send a message. In a FIFO queue it has a group and a unique id."""
         fifo = {"MessageGroupId": group, "MessageDeduplicationId": str(next(NUMBERS))} if self.is_fifo else {}
         self.client.send_message(QueueUrl=self.url, MessageBody=body, **fifo)
 
@@ -96,7 +93,6 @@ class Sqs:
         self.clock.added += part * VISIBILITY
 
     def texts(self, url: str) -> list[str]:
-        """Return the texts of the visible messages of a queue."""
         answer = self.client.receive_message(QueueUrl=url, MaxNumberOfMessages=10)
         return [message["Body"] for message in answer.get("Messages", ())]
 
@@ -116,7 +112,6 @@ def sqs_clock(s3_server: Buckets, monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 @pytest.fixture
 def sqs(sqs_clock: Clock) -> Iterator[Sqs]:
-    """Return a standard queue."""
     queue = Sqs(sqs_clock)
     yield queue
     queue.client.close()
@@ -124,7 +119,6 @@ def sqs(sqs_clock: Clock) -> Iterator[Sqs]:
 
 @pytest.fixture
 def fifo(sqs_clock: Clock) -> Iterator[Sqs]:
-    """Return a FIFO queue."""
     queue = Sqs(sqs_clock, is_fifo=True)
     yield queue
     queue.client.close()

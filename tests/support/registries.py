@@ -50,7 +50,6 @@ def apicurio(folder: Path) -> Iterator[Registry]:
 
 @pytest.fixture(scope="session")
 def schema_registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
-    """Start one registry for all tests."""
     with apicurio(tmp_path_factory.mktemp("registry")) as made:
         yield made
 

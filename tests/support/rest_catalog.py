@@ -28,7 +28,6 @@ _REFUSED: Final = {
 
 @contextmanager
 def rest_catalog(folder: Path) -> Iterator[str]:
-    """Serve a catalog, and return its address."""
     catalog = SqlCatalog("served", uri=f"sqlite:///{folder}/served.db", warehouse=f"file://{folder}/lake")
 
     class Handler(BaseHTTPRequestHandler):

@@ -68,7 +68,6 @@ def _event(order: int, row: int) -> ChangeEvent:
 
 @hookimpl
 def register(registry: Registry) -> None:
-    """Register the source."""
     registry.sources.add("shop", build)
 
 

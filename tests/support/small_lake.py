@@ -22,7 +22,6 @@ _TYPES = {"int": pa.int32(), "bigint": pa.int64(), "string": pa.string()}
 
 
 def catalog(folder: Path) -> Catalog:
-    """Open or create the catalog of a lake in this folder."""
     lake = folder / "lake"
     lake.mkdir(exist_ok=True)
     made = load_catalog("lake", type="sql", uri=f"sqlite:///{lake / 'catalog.db'}", warehouse=f"file://{lake}")

@@ -37,10 +37,7 @@ _QUICKLY = (
     *("-XX:ReservedCodeCacheSize=256m", "-XX:-UseCodeCacheFlushing", "-XX:MetaspaceSize=512m"),
     "-Djdk.lang.Process.launchMechanism=VFORK",
 )
-QUICKLY_COMPILED = {
-    "spark.driver.extraJavaOptions": " ".join(_QUICKLY),
-    "spark.sql.ui.explainMode": "simple",
-}
+QUICKLY_COMPILED = {"spark.driver.extraJavaOptions": " ".join(_QUICKLY), "spark.sql.ui.explainMode": "simple"}
 """Settings for short runs: counting and optimizing code costs more than it gains.
 
 A parallel collector would take cores of other tests, and Delta caches the logs of 10,000 tables by default. With

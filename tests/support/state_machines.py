@@ -60,7 +60,6 @@ class StepFunctions:
         return client_of(service)
 
     def make(self, definition: Mapping[str, object]) -> str:
-        """Make a state machine, and return its ARN."""
         made = self.client("stepfunctions").create_state_machine(
             name=f"{self.pipeline}-machine", definition=json.dumps(definition), roleArn=ROLE
         )
@@ -68,14 +67,12 @@ class StepFunctions:
         return self.machines[-1]
 
     def start(self, machine: str, name: str, content: Mapping[str, object] | None = None) -> str:
-        """Start an execution, and return its ARN."""
         started = self.client("stepfunctions").start_execution(
             stateMachineArn=machine, name=name, input=json.dumps(content or {})
         )
         return str(started["executionArn"])
 
     def executions(self, machine: str) -> dict[str, str]:
-        """Return the states of the executions of a machine, by their names."""
         own_executions = self.client("stepfunctions").list_executions(stateMachineArn=machine)["executions"]
         return {one["name"]: one["status"] for one in own_executions}
 

@@ -65,7 +65,6 @@ class DynamoDb:
         parsed["ResponseMetadata"]["HTTPHeaders"]["date"] = formatdate(self.clock() / 1_000_000, usegmt=True)
 
     def make(self) -> None:
-        """Make the table."""
         self.client.create_table(TableName=self.table, **KEY)
         self.asked.clear()
 

@@ -6,14 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from memory_jobs import NAME, memory_job, progress_of
+from memory_jobs import INSERT, NAME, TableFeed
 
-from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.key_form import key_form
 from lakeward.core.dimension import Dimension, Snapshots
 from lakeward.core.errors import SchemaConflict
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Settlement
 from lakeward.core.pipeline.release import release
 from lakeward.core.ports import Entry, RepairedRow
@@ -27,22 +25,19 @@ def dimension(*types: str) -> Dimension:
     return Dimension(name=NAME, schema=Schema(columns), key=tuple(named))
 
 
-class Play:
+class Play(TableFeed):
     """A table whose source returns a given key form."""
 
     def __init__(self) -> None:
-        of = dimension("int")
-        self.source = MemorySource()
-        self.job = memory_job(of, self.source)
+        super().__init__(dimension("int"))
 
     def run(self, order: int, form: str | None) -> str | None:
         """Apply an object, and return the stored key form."""
-        place, cells = Position(1, 0, order, 1), {"k1": order}
-        event = ChangeEvent(operation=Operation.INSERT, position=place, key=(order,), cells=cells)
-        self.source.put(NAME, order, [event], modified=1)
         self.source.form_of_keys = form
-        apply_changes(self.job)
-        return progress_of(self.job).key_form
+        place, cells = Position(1, 0, order, 1), {"k1": order}
+        row = ChangeEvent(operation=INSERT, position=place, key=(order,), cells=cells)
+        self.deliver(order, row, modified=1)
+        return self.progress.key_form
 
 
 @pytest.mark.parametrize(

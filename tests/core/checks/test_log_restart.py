@@ -8,14 +8,14 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_jobs import NAME, columns, item, memory_job, progress_of, values
+from memory_jobs import NAME, TableFeed, columns, event, item, values
 
 from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.log_restart import LOG_ALARM, LogRestart, lift_place
 from lakeward.core.checks.log_steps import LEAST_GAP, LogName
 from lakeward.core.dimension import ORDERED, Lateness, Within
 from lakeward.core.errors import AlarmRaised
-from lakeward.core.events import UNSET, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.events import UNSET, Operation, Position, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.operations.acknowledge import acknowledge
 from lakeward.core.pipeline.apply import apply_changes
@@ -49,44 +49,35 @@ def over(*changes: Change, partition: int | None = None) -> Object:
     return Object(changes, OVERLAPPING, partition)
 
 
-class Feed:
+class Feed(TableFeed):
     """Objects of a table whose changes name their log, delivered and applied one by one.
 
     Objects of a partition lie behind those of the partitions before it.
     """
 
     def __init__(self, lateness: Lateness = DAY, history: History | None = None) -> None:
-        schema = columns(id="int", v="string")
         self.logs: dict[tuple[int, int], LogName] = {}
-        self.source = MemorySource(
+        source = MemorySource(
             logs=lambda event: self.logs[event.position.object, event.position.row],
             partition_end=lambda order: None if order < PARTITION else (order // PARTITION + 1) * PARTITION,
         )
-        dimension = item(schema, lateness=lateness, history=history, sequences=Sequences.PLACES)
-        self.job = memory_job(dimension, self.source)
+        schema = columns(id="int", v="string")
+        super().__init__(item(schema, lateness=lateness, history=history, sequences=Sequences.PLACES), source)
         self.delivered = 0
 
-    def deliver(self, *changes: Change, log: LogName = PLAIN, partition: int | None = None) -> None:
+    def put(self, *changes: Change, log: LogName = PLAIN, partition: int | None = None) -> None:
         self.delivered += 1
         order = self.delivered + (0 if partition is None else (partition + 1) * PARTITION)
         events = []
         for row, (operation, key, value, place, time, *own) in enumerate(changes, 1):
             self.logs[order, row] = own[0] if own else log
-            events.append(
-                ChangeEvent(
-                    operation=operation,
-                    position=Position(1, place, order, row),
-                    key=None if operation is T else (key,),
-                    cells={} if operation is T else {"id": key, "v": value},
-                    time=int(time * SECOND),
-                )
-            )
+            events.append(event(operation, place, key, at=order, row=row, time=int(time * SECOND), v=value))
         self.source.put(NAME, order, events)
 
     def apply(self, *objects: Object) -> None:
         """Deliver and apply objects one by one."""
         for changes, log, partition in objects:
-            self.deliver(*changes, log=log, partition=partition)
+            self.put(*changes, log=log, partition=partition)
             apply_changes(self.job)
 
     def decide(self) -> int:
@@ -103,7 +94,7 @@ class Feed:
     def stops(self, at: Object | None = None) -> AlarmRaised:
         """Deliver an object at which the table stops, however often it runs."""
         if at is not None:
-            self.deliver(*at.changes, log=at.log, partition=at.partition)
+            self.put(*at.changes, log=at.log, partition=at.partition)
         before = self.progress
         for _ in range(2):
             with pytest.raises(AlarmRaised) as raised:
@@ -116,10 +107,6 @@ class Feed:
         found = self.stops(at).found or ""
         assert self.decide() == 1
         return found
-
-    @property
-    def progress(self) -> Any:
-        return progress_of(self.job)
 
     @property
     def rows(self) -> dict[Any, Any]:
@@ -171,9 +158,7 @@ def test_a_restarted_log_stops_the_table_until_an_operator_decides(
         *(
             pytest.param(
                 Object([(C, 1, "a", 900_000, 0), (C, 2, "b", 900_100, 1)], old),
-                Object(
-                    [(U, 1, "a2", 899_000, HOUR), (D, 2, None, 899_500, HOUR), (C, 3, "c", 905_000, HOUR)], new
-                ),
+                Object([(U, 1, "a2", 899_000, HOUR), (D, 2, None, 899_500, HOUR), (C, 3, "c", 905_000, HOUR)], new),
                 1,
                 {1: "a2", 3: "c"},
                 id=f"the new log climbs past the old one, {name}",
@@ -196,7 +181,7 @@ def test_a_restart_is_found_whether_both_logs_are_read_in_one_run_or_in_two(
     if runs == 2:
         feed.apply(before)
     else:
-        feed.deliver(*before.changes, log=before.log)
+        feed.put(*before.changes, log=before.log)
     assert f"row {row} of 00000002" in feed.restarts(after)
     assert feed.rows == rows
 
@@ -256,21 +241,6 @@ def test_a_restart_is_found_in_mirrors_and_histories(
     assert feed.rows == rows
 
 
-@BOTH
-@pytest.mark.parametrize(
-    "again", [[], [(C, 1, "a", 899_000, 10)], [(C, 1, "a", 899_000, 10), (C, 5, "late", 899_100, 9)]]
-)
-def test_a_restart_is_found_behind_changes_that_are_delivered_again_or_late(
-    lateness: Lateness, again: list[Change]
-) -> None:
-    """Transactions overlap: the row lies above the first of the table, and the new log climbs past the old one."""
-    feed = Feed(lateness)
-    feed.apply(over((C, 9, "first", 100, 0), (C, 1, "a", 899_000, 10), (U, 1, "b", 900_100, 11)))
-    feed.restarts(over(*again, (U, 1, "c", 899_500, HOUR), (C, 3, "d", 905_000, HOUR)))
-    late = {key: value for _, key, value, *_ in again if key == 5}
-    assert feed.rows == {9: "first", 1: "c", 3: "d", **late}
-
-
 def test_a_part_of_a_row_that_is_lower_and_newer_is_a_restart() -> None:
     """It fills a cell that a newer change did not send, so it is applied and not stale."""
     feed = Feed()
@@ -285,19 +255,6 @@ def test_a_restart_is_found_where_its_changes_would_come_too_late() -> None:
     feed.apply(over((C, 9, "first", 100, 0), (C, 1, "a", 500, 10)), over((C, 2, "b", 900_000, 3 * HOUR)))
     feed.restarts(over((U, 1, "new", 400, 4 * HOUR)))
     assert feed.rows == {9: "first", 1: "new", 2: "b"}
-
-
-@pytest.mark.parametrize("is_first", [True, False])
-@FORMS
-def test_a_restart_is_found_where_both_logs_are_in_one_batch(history: History | None, *, is_first: bool) -> None:
-    """Changes of a row are also compared with earlier ones of the same batch."""
-    feed = Feed(DAY, history)
-    before = [(C, 9, "first", 100, 0), (C, 1, "a", 899_000, 10)]
-    if not is_first:
-        feed.apply(over(*before))
-    old = [*(before if is_first else ()), (C, 3, "old", 900_100, 20), (C, 4, "long", 899_800, 60)]
-    feed.restarts(over(*old, (U, 3, "new", 900_000, HOUR)))
-    assert feed.rows == {9: "first", 1: "a", 3: "new", 4: "long"}
 
 
 @pytest.mark.parametrize("apart", [True, False])
@@ -333,10 +290,10 @@ def test_a_new_slot_that_begins_with_a_snapshot_is_a_restart(lateness: Lateness)
 def test_a_snapshot_before_the_first_change_of_a_new_log_is_of_that_log(runs: int) -> None:
     """A new slot begins with a snapshot, whose rows came before the change that shows the new log."""
     feed = Feed()
-    feed.deliver((R, 1, "s", 1000, 0), (U, 1, "u", 1010, 1), (C, 2, "x", 1020, 2))
+    feed.put((R, 1, "s", 1000, 0), (U, 1, "u", 1010, 1), (C, 2, "x", 1020, 2))
     if runs == 2:
         apply_changes(feed.job)
-    feed.deliver((R, 1, "snap", 400, 90), (R, 3, "snap", 400, 90))
+    feed.put((R, 1, "snap", 400, 90), (R, 3, "snap", 400, 90))
     assert "row 1 of 00000002" in feed.restarts(plain((U, 3, "v", 410, 91)))
     assert feed.rows == {1: "snap", 2: "x", 3: "v"}
 
@@ -344,8 +301,8 @@ def test_a_snapshot_before_the_first_change_of_a_new_log_is_of_that_log(runs: in
 def test_a_snapshot_before_changes_of_the_old_log_is_of_the_old_log() -> None:
     feed = Feed()
     feed.apply(plain((C, 1, "a", 1000, 0), (C, 2, "x", 1010, 1)))
-    feed.deliver((R, 3, "lagging", 400, 90))
-    feed.deliver((U, 1, "b", 1020, 91))
+    feed.put((R, 3, "lagging", 400, 90))
+    feed.put((U, 1, "b", 1020, 91))
     assert "row 1 of 00000004" in str(feed.stops(plain((U, 1, "c", 500, 200))).found)
 
 
@@ -467,10 +424,7 @@ TWO = LogName("mysql-bin.", "1"), LogName("mysql-bin.", "2")
             id="servers whose changes are in one log",
         ),
         pytest.param(
-            [
-                plain((C, 1, "a", 0, 0), (C, 2, "b", 0, 0), (U, 1, "c", 900, 0.5)),
-                plain((U, 1, "d", 901, 0.6)),
-            ],
+            [plain((C, 1, "a", 0, 0), (C, 2, "b", 0, 0), (U, 1, "c", 900, 0.5)), plain((U, 1, "d", 901, 0.6))],
             {1: "d", 2: "b"},
             id="changes with places after changes without",
         ),
@@ -498,19 +452,9 @@ def test_nothing_else_raises_the_alarm(lateness: Lateness, objects: list[Object]
 def test_transactions_that_overlap_at_the_beginning_of_a_table_are_no_restart(partition: int | None) -> None:
     """The longest began first: it is newer and lower than all before it."""
     feed = Feed()
-    feed.deliver((C, 3, "c", 38, 0), (C, 1, "long", 22, 57), log=OVERLAPPING, partition=partition)
+    feed.put((C, 3, "c", 38, 0), (C, 1, "long", 22, 57), log=OVERLAPPING, partition=partition)
     feed.apply(over((C, 4, "d", 50, 60), (U, 5, "longest", 10, 90), partition=partition))
     assert feed.rows == {3: "c", 1: "long", 4: "d", 5: "longest"}
-
-
-def test_overlapping_transactions_raise_nothing_where_no_change_is_stale() -> None:
-    """A position is that of the change: a long transaction commits last, and lies below others."""
-    feed = Feed()
-    feed.apply(
-        *(over((R, 0, "s", 100, 0), (C, 9, "z", 150, 1)), over((C, 1, "a", 1000, 10)), over((C, 2, "b", 900, 60)))
-    )
-    assert feed.rows == {0: "s", 1: "a", 2: "b", 9: "z"}
-    feed.stops(over((U, 1, "c", 950, 90)))
 
 
 def test_a_restart_is_found_in_a_partition_that_is_new() -> None:
@@ -520,29 +464,13 @@ def test_a_restart_is_found_in_a_partition_that_is_new() -> None:
     assert feed.rows == {9: "x", 5: "new", 3: "y"}
 
 
-@BOTH
-def test_each_partition_switches_to_a_new_log_at_its_own_row(lateness: Lateness) -> None:
-    """One lags: it brings the rest of the old log, and then changes older than those of the other."""
-    feed = Feed(lateness)
-    feed.deliver((C, 1, "o1", 1001, 1), (C, 3, "o3", 1002, 2), partition=0)
-    feed.apply(plain((C, 2, "o2", 1003, 3), (C, 4, "o4", 1004, 3), partition=1))
-    feed.restarts(plain((U, 1, "n1", 10, 100), partition=0))
-    feed.deliver((D, 3, None, 20, 110), partition=0)
-    rest = [(U, 2, "rest", 1500, 50), (D, 4, None, 1501, 51)]
-    found = feed.restarts(plain(*rest, (U, 2, "n2", 11, 101), (C, 4, "n4", 12, 102), partition=1))
-    assert "row 3 of 00002005" in found
-    assert feed.rows == {1: "n1", 2: "n2", 4: "n4"}
-    feed.deliver((U, 1, "n5", 30, 120), partition=0)
-    assert (feed.decide(), feed.rows[1]) == (0, "n5")
-
-
 def test_partitions_that_switch_in_one_batch_are_one_decision() -> None:
     feed = Feed()
     for partition in range(3):
-        feed.deliver((C, partition, "old", 900 + partition, partition), partition=partition)
+        feed.put((C, partition, "old", 900 + partition, partition), partition=partition)
     apply_changes(feed.job)
     for partition in range(3):
-        feed.deliver((U, partition, "new", 5 + partition, 100), partition=partition)
+        feed.put((U, partition, "new", 5 + partition, 100), partition=partition)
     raised = feed.stops()
     assert "so it does in 2 other partitions" in str(raised.found)
     assert (len(raised.about), feed.decide()) == (3, 1)
@@ -552,7 +480,7 @@ def test_partitions_that_switch_in_one_batch_are_one_decision() -> None:
 def test_a_truncate_of_the_new_log_removes_rows_of_the_old_log_in_other_partitions() -> None:
     """It removes later rows of the old log, too; positions of the new log get the same offset in all partitions."""
     feed = Feed()
-    feed.deliver((C, 1, "old", 1001, 1), partition=0)
+    feed.put((C, 1, "old", 1001, 1), partition=0)
     feed.apply(plain((C, 2, "old", 1002, 2), (C, 3, "old", 1003, 3), partition=1))
     feed.restarts(plain((C, 1, "new", 10, 100), (T, None, None, 11, 101), partition=0))
     feed.restarts(plain((U, 3, "rest", 1500, 50), (C, 2, "new", 12, 102), partition=1))
@@ -568,7 +496,7 @@ def test_a_lagging_partition_is_compared_with_its_own_earlier_changes(
 ) -> None:
     """This holds for servers, names, overlapping transactions, and changes without a position."""
     feed, (old, new) = Feed(), logs
-    feed.deliver((C, 1, "o1", 1001, 1), log=old, partition=0)
+    feed.put((C, 1, "o1", 1001, 1), log=old, partition=0)
     feed.apply(Object([(C, 2, "o2", 1002, 2)], old, 1))
     feed.restarts(Object([(U, 1, "n1", place and place + 5, 110)], new, 0))
     feed.restarts(Object([(U, 2, "n2", place, 100)], new, 1))
@@ -590,7 +518,7 @@ def deliver_in_pieces(data: st.DataObject, feed: Feed, partitions: list[list[Cha
     while any(partitions):
         which = data.draw(st.sampled_from([p for p, waiting in enumerate(partitions) if waiting]))
         size = data.draw(st.integers(1, len(partitions[which])))
-        feed.deliver(*partitions[which][:size], partition=which if names else None)
+        feed.put(*partitions[which][:size], partition=which if names else None)
         del partitions[which][:size]
         if data.draw(st.booleans()):
             alarms += feed.decide()
@@ -647,7 +575,7 @@ def test_overlapping_transactions_and_redelivered_events_raise_nothing(
     while waiting:
         again = delivered[-data.draw(st.integers(1, 5)) :] if data.draw(st.booleans()) else []
         new = [waiting.pop(0) for _ in range(data.draw(st.integers(1, len(waiting))))]
-        feed.deliver(*again, *new, log=OVERLAPPING)
+        feed.put(*again, *new, log=OVERLAPPING)
         delivered += new
         if data.draw(st.booleans()):
             apply_changes(feed.job)

@@ -7,12 +7,12 @@ from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_jobs import NAME, columns, item, memory_job, table_of
+from memory_jobs import NAME, columns, event, item, memory_job, values
 
 from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.log_restart import LogRestart, lift_place
 from lakeward.core.dimension import ORDERED, Deletes, Lateness, Ordered, Ties, Within
-from lakeward.core.events import READ_SEQUENCE, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.events import READ_SEQUENCE, Operation, Position, Sequences
 from lakeward.core.pipeline.apply import apply_changes
 
 HOUR = 3600 * 1_000_000
@@ -21,10 +21,6 @@ C, U, D, R, T = Operation.INSERT, Operation.UPDATE, Operation.DELETE, Operation.
 
 Message = tuple[Operation, int]
 """What a message says: an operation, and a key; its value is the number of the message."""
-
-
-def place_of(operation: Operation, place: int = 0) -> int:
-    return READ_SEQUENCE if operation is R and not place else place
 
 
 def rows_after(objects: Sequence[Sequence[Message]], **own: Any) -> dict[int, int]:
@@ -37,19 +33,11 @@ def rows_after(objects: Sequence[Sequence[Message]], **own: Any) -> dict[int, in
         events = []
         for row, (operation, key) in enumerate(messages, 1):
             number += 1
-            events.append(
-                ChangeEvent(
-                    operation=operation,
-                    position=Position(1, place_of(operation), order, row),
-                    key=() if operation is T else (key,),
-                    cells={} if operation is T else {"id": key, "v": number},
-                    time=order * 36 * HOUR,
-                )
-            )
+            place, time = READ_SEQUENCE if operation is R else 0, order * 36 * HOUR
+            events.append(event(operation, place, key, at=order, row=row, time=time, v=number))
         source.put(NAME, order, events)
         apply_changes(job)
-    table = table_of(job)
-    return {int(str(key[0])): row.cells["v"] for key, row in table.rows.items() if not row.deleted}
+    return values(job, "v")
 
 
 def model(objects: Sequence[Sequence[Message]]) -> dict[int, int]:
@@ -84,12 +72,6 @@ def test_a_read_never_replaces_a_change_that_arrived_before_it(
 ) -> None:
     """For keys without a change the last read is stored, and there are no ties."""
     assert rows_after(objects, lateness=lateness, deletes=deletes, ties=ties) == model(objects)
-
-
-def test_a_read_is_never_too_late() -> None:
-    """The low watermark of a table without log positions does not rise: a later snapshot counts."""
-    objects = [[(R, 1)], [(C, 2)], [(C, 3)], [(R, 1)], [(R, 4)]]
-    assert rows_after(objects, lateness=DAY) == {1: 4, 2: 2, 3: 3, 4: 5}
 
 
 def test_a_delete_that_is_forgotten_lets_a_read_bring_the_row_back() -> None:

@@ -6,18 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from memory_jobs import NAME, columns, item, memory_job, progress_of
+from memory_jobs import INSERT, NAME, event, item, memory_job, progress_of
 
 from lakeward.adapters.memory import MemorySource
 from lakeward.core.dimension import Tolerance
 from lakeward.core.errors import AlarmRaised
-from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.events import ChangeEvent
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.operations.acknowledge import acknowledge
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
-
-SCHEMA = columns(id="int", a="int")
 
 
 def job(files: Mapping[int, Sequence[Reason | None]], tolerance: Tolerance = Tolerance()) -> Job[Any]:  # noqa: B008
@@ -25,22 +23,15 @@ def job(files: Mapping[int, Sequence[Reason | None]], tolerance: Tolerance = Tol
     source = MemorySource()
     for order, rows in files.items():
         put(source, order, rows)
-    dimension = item(SCHEMA, tolerance=tolerance)
-    return memory_job(dimension, source)
-
-
-def insert(place: Position, key: int) -> ChangeEvent:
-    return ChangeEvent(operation=Operation.INSERT, position=place, key=(key,), cells={"id": key, "a": 1})
+    return memory_job(item(tolerance=tolerance), source)
 
 
 def put(source: MemorySource, order: int, rows: Sequence[Reason | None]) -> None:
     items: list[ChangeEvent | Reject] = []
     for row, reason in enumerate(rows, 1):
-        place, key = Position(1, order, order, row), (order * 100 + row,)
-        if reason is None:
-            items.append(insert(place, key[0]))
-        else:
-            items.append(Reject(place, reason, (key,), detail='"1,5" is not an int (column a)'))
+        read = event(INSERT, order, order * 100 + row, row=row, a=1)
+        refused = reason and Reject(read.position, reason, read.keys, detail='"1,5" is not an int (column a)')
+        items.append(refused or read)
     source.put(NAME, order, items)
 
 

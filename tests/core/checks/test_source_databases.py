@@ -6,13 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import pytest
-from memory_jobs import columns, memory_job, progress_of
+from memory_jobs import INSERT, TableFeed, columns, event, item
 
 from lakeward.adapters.memory import Frame, MemorySource
 from lakeward.core.checks.databases import DATABASE_ALARM
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import AlarmRaised
-from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
+from lakeward.core.events import Sequences
 from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.operations.acknowledge import acknowledge
 from lakeward.core.pipeline.apply import apply_changes
@@ -34,30 +34,25 @@ class DatabaseSource(MemorySource):
         return replace(batch, facts=replace(batch.facts, databases=found))
 
 
-class Feed:
+class Feed(TableFeed):
     """Delivers objects of one change each, of a database."""
 
     def __init__(self) -> None:
-        schema = columns(id="int")
-        self.dimension = Dimension(name=NAME, schema=schema, key=("id",), sequences=Sequences.PLACES)
-        self.source = DatabaseSource()
-        self.job = memory_job(self.dimension, self.source)
+        super().__init__(item(columns(id="int"), name=NAME, sequences=Sequences.PLACES), DatabaseSource())
 
-    def deliver(self, *databases: str) -> None:
+    def put(self, *databases: str) -> None:
         for database in databases:
             self.source.databases.append(database)
             order = len(self.source.databases)
-            place, cells = Position(1, order, order, 1), {"id": order}
-            change = ChangeEvent(operation=Operation.INSERT, position=place, key=(order,), cells=cells, time=order)
-            self.source.put(NAME, order, [change])
+            self.source.put(NAME, order, [event(INSERT, order, order, time=order)])
 
     def apply(self, *databases: str) -> None:
-        self.deliver(*databases)
+        self.put(*databases)
         apply_changes(self.job)
 
     def stops(self, *databases: str) -> AlarmRaised:
         """Deliver objects at which the table stops, however often it runs."""
-        self.deliver(*databases)
+        self.put(*databases)
         before = self.progress
         for _ in range(2):
             with pytest.raises(AlarmRaised) as raised:
@@ -68,10 +63,6 @@ class Feed:
     def ack(self) -> None:
         acknowledge(self.job, DATABASE_ALARM, by="ada", reason=None, at=0)
         apply_changes(self.job)
-
-    @property
-    def progress(self) -> Progress:
-        return progress_of(self.job)
 
 
 def test_two_databases_in_one_batch_stop_the_table() -> None:

@@ -6,29 +6,25 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from memory_jobs import NAME, columns, memory_job, progress_of, table_of
+from memory_jobs import INSERT, NAME, UPDATE, event, item, memory_job, progress_of, table_of
 
 from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.batch_checks import refuse_flood
-from lakeward.core.dimension import Dimension, Tolerance, Unreadable, Within
+from lakeward.core.dimension import Tolerance, Unreadable, Within
 from lakeward.core.errors import QuarantineFull, SourceError
-from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.events import ChangeEvent, Position
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Idle, Job
 from lakeward.core.pipeline.preparation import prepare_next_batch
 
-SCHEMA = columns(id="int", a="int")
-
 
 def insert(row: int, object_: int = 1, time: int | None = None) -> ChangeEvent:
-    place = Position(1, object_, object_, row)
-    return ChangeEvent(operation=Operation.INSERT, position=place, key=(row,), cells={"id": row, "a": 1}, time=time)
+    return event(INSERT, object_, row, row=row, time=time, a=1)
 
 
 def job(source: MemorySource, tolerance: Tolerance, **more: Any) -> Job[Any]:
-    dimension = Dimension(name=NAME, schema=SCHEMA, tolerance=tolerance, **{"key": ("id",), **more})
-    return memory_job(dimension, source)
+    return memory_job(item(tolerance=tolerance, **more), source)
 
 
 def delivering(good: int, bad: int, reason: Reason = Reason.CAST) -> MemorySource:
@@ -90,39 +86,12 @@ def test_above_a_limit_nothing_is_applied_and_nothing_quarantined(
 
 def test_rows_that_show_a_schema_change_do_not_count_for_the_share() -> None:
     """In a file with such a change all rows may show it."""
-    dimension = Dimension(name=NAME, schema=SCHEMA)
+    dimension = item(key=())
     refuse_flood(dimension, {Reason.SCHEMA: 950, Reason.CAST: 50}, 1000)
     with pytest.raises(QuarantineFull, match="1,001 of"):
         refuse_flood(dimension, {Reason.SCHEMA: 950, Reason.CAST: 51}, 1000)
     with pytest.raises(QuarantineFull, match="10,001 of"):
         refuse_flood(dimension, {Reason.SCHEMA: 10_001}, 1_000_000)
-
-
-def test_rows_that_a_table_without_a_key_refuses_count() -> None:
-    source = MemorySource()
-    update = ChangeEvent(operation=Operation.UPDATE, position=Position(1, 1, 1, 1), cells={"id": 1, "a": 1})
-    source.put(NAME, 1, [update])
-    found = job(source, Tolerance(max_rows=0), key=())
-    with pytest.raises(QuarantineFull, match="1 of the 1 rows") as refused:
-        apply_changes(found)
-    assert "1 no_key" in str(refused.value.found)
-    assert is_untouched(found)
-
-
-def test_rows_that_come_too_late_count() -> None:
-    source = MemorySource(lateness=Within(1))
-    found = job(source, Tolerance(max_rows=0), lateness=Within(1))
-    for number in (5, 50):
-        source.put(NAME, number, [insert(1, number, time=number)])
-        source.loaded[NAME] = 1
-        apply_changes(found)
-    late = ChangeEvent(
-        operation=Operation.INSERT, position=Position(1, 2, 60, 1), key=(1,), cells={"id": 1}, time=2
-    )
-    source.put(NAME, 60, [late])
-    with pytest.raises(QuarantineFull) as refused:
-        apply_changes(found)
-    assert "1 too_late" in str(refused.value.found)
 
 
 def test_a_row_whose_key_cannot_be_read_stops_the_table_or_makes_it_inexact() -> None:
@@ -145,13 +114,13 @@ def test_a_prepared_batch_has_the_number_of_rejects_by_reason() -> None:
     apply_changes(found)
     source.put(NAME, 90, [insert(5, object_=90, time=90)])
     apply_changes(found)
-    moved = replace(insert(3, object_=91, time=91), operation=Operation.UPDATE, old_key=(1,), transaction=None)
+    moved = replace(insert(3, object_=91, time=91), operation=UPDATE, old_key=(1,), transaction=None)
     source.put(NAME, 91, [replace(insert(6, time=50), position=Position(1, 50, 91, 2)), moved])
     prepared = prepare_next_batch(found)
     assert not isinstance(prepared, Idle)
     assert prepared.resolved.rejects == {Reason.TOO_LATE: 1, Reason.KEY_SHIFT: 1}
     assert prepared.resolved.counts.quarantined == 2
     bare = job(source, Tolerance(max_share=1), key=())
-    (prepared,) = [prepare_next_batch(bare)]
+    prepared = prepare_next_batch(bare)
     assert not isinstance(prepared, Idle)
     assert prepared.resolved.rejects == {Reason.CAST: 2, Reason.NO_KEY: 1}

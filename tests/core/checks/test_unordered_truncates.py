@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from memory_jobs import NAME, columns, item, memory_job, table_of
+from memory_jobs import INSERT, NAME, TableFeed, columns, event, item, values
 
 from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.event_order import LOG_PLACE
 from lakeward.core.dimension import ORDERED
 from lakeward.core.errors import ConfigError, SourceError
-from lakeward.core.events import NO_SEQUENCE, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.events import NO_SEQUENCE, ChangeEvent, Operation, Sequences
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.apply import apply_changes
 
@@ -33,43 +33,40 @@ class Drawn(NamedTuple):
     is_applied: bool = True
 
 
-class Topic:
+class Topic(TableFeed):
     """A table that is fed by objects of partitions, and the rows it must have if arrival orders all changes."""
 
     def __init__(self, *, has_places: bool = False) -> None:
+        source = MemorySource(partition_end=lambda order: (order // PARTITION + 1) * PARTITION)
         dimension = item(columns(id="int", v="int"), lateness=ORDERED, sequences=Sequences.PLACES)
+        super().__init__(dimension, source)
         self.has_places = has_places
-        self.source = MemorySource(partition_end=lambda order: (order // PARTITION + 1) * PARTITION)
-        self.job = memory_job(dimension, self.source)
         self.expected: dict[int, int] = {}
         self.delivered = self.changes = 0
 
-    def deliver(self, partition: int, *items: int) -> None:
+    def put(self, partition: int, *items: int) -> None:
         """Deliver an object behind all of its partition; a key is of one partition alone."""
         self.delivered += 1
         order, events = partition * PARTITION + self.delivered, []
         for row, number in enumerate(items, 1):
             self.changes += 1
-            key = number * 3 + partition
-            place = Position(1, self.changes if self.has_places else NO_SEQUENCE, order, row)
+            key, place = number * 3 + partition, self.changes if self.has_places else NO_SEQUENCE
             if number == TRUNCATE:
                 self.expected.clear()
-                events.append(ChangeEvent(operation=Operation.TRUNCATE, position=place, key=()))
+                events.append(event(Operation.TRUNCATE, place, at=order, row=row))
             else:
                 self.expected[key] = self.changes
-                cells = {"id": key, "v": self.changes}
-                events.append(ChangeEvent(operation=Operation.INSERT, position=place, key=(key,), cells=cells))
+                events.append(event(INSERT, place, key, at=order, row=row, v=self.changes))
         self.source.put(NAME, order, events)
 
     @property
     def rows(self) -> dict[Any, Any]:
-        table = table_of(self.job)
-        return {key[0]: row.cells["v"] for key, row in table.rows.items()}
+        return values(self.job, "v")
 
     def apply(self, drawn: Sequence[Drawn]) -> bool:
         """Deliver and apply objects, and compare the rows; return whether the table stopped."""
         for one in drawn:
-            self.deliver(one.partition, *one.items)
+            self.put(one.partition, *one.items)
             if one.is_applied:
                 try:
                     apply_changes(self.job)
@@ -141,29 +138,20 @@ def test_a_row_that_is_delivered_again_behind_a_truncate_does_not_come_back(
     """A log position shows that a change was committed before; a column that orders rows does not."""
     topic = Topic()
     topic.source.order_column, topic.source.partition_end = column, lambda _: None
-    put(topic, 1, {1: 100, 2: 200})
-    apply_changes(topic.job)
+    topic.deliver(1, *rows_at(1, {1: 100, 2: 200}))
     if moment == "now":
         truncate_at(topic.job, moment, by="ada", reason=None, at=0)
-    put(topic, 3, {2: 200})
+    topic.source.put(NAME, 3, rows_at(3, {2: 200}))
     if moment != "now":
         truncate_at(topic.job, moment, by="ada", reason=None, at=0)
     apply_changes(topic.job)
-    put(topic, 4, {5: 300})
-    apply_changes(topic.job)
+    topic.deliver(4, *rows_at(4, {5: 300}))
     assert topic.rows == rows
 
 
-def put(topic: Topic, order: int, places: dict[int, int]) -> None:
-    """Deliver an object with rows by their keys, each with its place as its value."""
-    events = [
-        ChangeEvent(
-            position=Position(1, place, order, row),
-            operation=Operation.INSERT,
-            key=(key,),
-            cells={"id": key, "v": place},
-            time=place,
-        )
+def rows_at(order: int, places: dict[int, int]) -> list[ChangeEvent]:
+    """Return rows by their keys, each with its place as its value."""
+    return [
+        event(INSERT, place, key, at=order, row=row, time=place, v=place)
         for row, (key, place) in enumerate(places.items(), 1)
     ]
-    topic.source.put(NAME, order, events)

@@ -50,11 +50,7 @@ def versions(key: int, *bounds: tuple[int, int | None]) -> Versions:
     return tuple(Version(begins, ends, {"id": key, "a": begins}, place, begins) for begins, ends in bounds)
 
 
-HISTORIES = {
-    1: versions(1, (0, 3), (3, 4), (4, None)),
-    2: versions(2, (1, 2), (5, 7)),
-    3: versions(3, (3, None)),
-}
+HISTORIES = {1: versions(1, (0, 3), (3, 4), (4, None)), 2: versions(2, (1, 2), (5, 7)), 3: versions(3, (3, None))}
 
 
 def dimension_of(form: ValidityColumns) -> Dimension:

@@ -10,19 +10,17 @@ from typing import Any
 
 import pytest
 from history_laws import KINDS, ONE, draw_events
-from memory_jobs import NAME, columns, item, memory_job
+from memory_jobs import UPDATE, TableFeed, columns, event, item
 
 from lakeward.adapters.memory import MemorySource, MemoryTable
 from lakeward.core.dimension import Dimension, Within
 from lakeward.core.errors import ConfigError
-from lakeward.core.events import Cell, ChangeEvent, Key, Operation, Position
+from lakeward.core.events import Cell, ChangeEvent, Key
 from lakeward.core.history.bitemporal import KnownVersion, KnownVersions, known_after, update_known_versions
 from lakeward.core.history.options import History, Kind, Surrogate, ValidityColumns
 from lakeward.core.history.version_rows import current_row, rows
 from lakeward.core.history.versions import Versions
-from lakeward.core.merge.facts import Capability
 from lakeward.core.merge.fold import apply
-from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.schema import Column, Schema, Type
 
 HISTORIES = 400
@@ -170,19 +168,16 @@ def test_the_current_row_is_a_version_that_is_still_believed() -> None:
     }
 
 
-def change(place: int, at: int, a: int, seen: int) -> ChangeEvent:
-    position = Position(1, at, place, 1)
-    cells = {"id": 1, "a": a, "seen": seen}
-    return ChangeEvent(operation=Operation.UPDATE, position=position, key=KEY, cells=cells, time=at)
+def change(at: int, a: int, seen: int) -> ChangeEvent:
+    return event(UPDATE, at, time=at, a=a, seen=seen)
 
 
 def played(*deliveries: ChangeEvent, table: MemoryTable | None = None) -> MemoryTable:
     """Return a table after batches of an event each."""
     table = table or MemoryTable(DIMENSION)
-    source = MemorySource()
-    for place, event in enumerate(deliveries, 1):
-        source.put(NAME, place, [event])
-        apply_changes(memory_job(table.dimension, source, table))
+    feed = TableFeed(table.dimension, MemorySource(), table)
+    for place, one in enumerate(deliveries, 1):
+        feed.deliver(place, replace(one, position=one.position._replace(object=place)))
     return table
 
 
@@ -192,14 +187,8 @@ def seen(table: MemoryTable) -> list[tuple[object, ...]]:
     return sorted(found, key=lambda row: row[2:3] + row[:2])
 
 
-def test_a_late_correction_keeps_the_corrected_versions() -> None:
-    table = played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2), change(3, 20, a=3, seen=3))
-    assert seen(table) == [(1, 1, 1, 2), (1, 1, 2, 3), (2, 2, 2, None), (1, 1, 3, None), (3, 3, 3, None)]
-    assert (table.progress.rows, table.progress.current) == (5, 1)
-
-
 def test_an_overwritten_untracked_column_makes_a_new_known_version() -> None:
-    table = played(change(1, 10, a=1, seen=1), change(2, 20, a=1, seen=2), change(3, 30, a=1, seen=2))
+    table = played(change(10, a=1, seen=1), change(20, a=1, seen=2), change(30, a=1, seen=2))
     assert seen(table) == [(1, 1, 1, 2), (1, 2, 2, None)]
     (_, believed) = table.beliefs[KEY]
     assert believed.position.sequence == 30, "it is that of the last event folded into the version"
@@ -207,25 +196,17 @@ def test_an_overwritten_untracked_column_makes_a_new_known_version() -> None:
 
 
 def test_a_rollback_restores_the_known_versions() -> None:
-    table = played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2))
+    table = played(change(10, a=1, seen=1), change(30, a=2, seen=2))
     before = table.beliefs
-    played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2), change(3, 20, a=3, seen=3), table=table)
+    played(change(10, a=1, seen=1), change(30, a=2, seen=2), change(20, a=3, seen=3), table=table)
     assert table.beliefs != before
     table.roll_back(table.preview_rollback("2"))
     assert table.beliefs == before
 
 
-def test_a_format_without_bitemporal_histories_refuses_them_before_anything_is_written() -> None:
-    table = MemoryTable(DIMENSION, capabilities=frozenset(Capability) - {Capability.BITEMPORAL})
-    with pytest.raises(ConfigError) as refused:
-        played(change(1, 10, a=1, seen=1), table=table)
-    assert refused.value.found == "needed: bitemporal"
-    assert not table.exists
-
-
 def test_a_plain_history_keeps_no_corrected_versions() -> None:
     plain = MemoryTable(replace(DIMENSION, history=replace(HISTORY, is_bitemporal=False)))
-    assert played(change(1, 10, a=1, seen=1), change(2, 30, a=2, seen=2), table=plain).beliefs == {}
+    assert played(change(10, a=1, seen=1), change(30, a=2, seen=2), table=plain).beliefs == {}
 
 
 @pytest.mark.parametrize("kind", [Kind.PREVIOUS, Kind.CURRENT])

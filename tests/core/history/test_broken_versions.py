@@ -6,79 +6,48 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from memory_jobs import NAME, columns, item, memory_job
+from memory_jobs import NAME, READ, UPDATE, TableFeed, event, item
 
-from lakeward.adapters.memory import MemorySource, MemoryTable
-from lakeward.core.dimension import Dimension, Unbounded, Within
+from lakeward.core.dimension import Dimension, Unbounded
 from lakeward.core.errors import RepairError
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation
 from lakeward.core.history.options import History, ValidityColumns
 from lakeward.core.history.versions import Versions
-from lakeward.core.merge.change_log import Reason, Reject
-from lakeward.core.merge.counts import Counts
 from lakeward.core.merge.fold import row_of
-from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Settlement
 from lakeward.core.pipeline.release import release, repair_row
-from lakeward.core.ports import Entry, RepairedRow
+from lakeward.core.ports import RepairedRow
 from lakeward.core.schema import Type
 
 DIMENSION = item(
-    columns(id="int", a="int"),
     lateness=Unbounded(),
     history=History(validity_columns=ValidityColumns(type=Type("date"))),
 )
 DAY = 86_400_000_000
 
-Periods = list[tuple[int, int | None, object]]
-
 
 def put(day: int, a: int, key: int = 1, old: int | None = None) -> ChangeEvent:
-    place = Position(1, day, day, key)
-    cells, time = {"id": key, "a": a}, day * DAY
-    old_key = None if old is None else (old,)
-    return ChangeEvent(
-        operation=Operation.UPDATE, position=place, key=(key,), cells=cells, time=time, old_key=old_key,
-        transaction=day,
-    )  # fmt: skip
+    return event(UPDATE, day, key, row=key, time=day * DAY, old=old, transaction=day, a=a)
 
 
-class Lake:
+class Lake(TableFeed):
     """One table, into which others write."""
-
-    def __init__(self, dimension: Dimension = DIMENSION) -> None:
-        self.table, self.source = MemoryTable(dimension), MemorySource(lateness=dimension.lateness)
-        self.job = memory_job(dimension, self.source, self.table)
-
-    def deliver(self, day: int, *items: ChangeEvent | Reject) -> Counts:
-        self.source.put(NAME, day, items)
-        return apply_changes(self.job)
 
     def forget(self) -> None:
         """Remember nothing, as once the mark has passed all."""
-        self.table.read_state(self.table.progress)
+        self.table.read_state(self.progress)
         self.table.memory.bases.clear()
         self.table.memory.changes.clear()
 
     def alter(self, change: Callable[[Versions], Versions], key: int = 1) -> None:
         self.table.rows[key,] = row_of(change(self.table.rows[key,].versions))
 
-    def periods(self, key: int = 1) -> Periods:
-        return [(v.valid_from, v.valid_to, v.cells["a"]) for v in self.table.rows[key,].versions]
-
-    def entries(self) -> list[Entry]:
-        return list(self.table.entries(self.table.progress))
-
     def replay(self) -> None:
         (entry,) = self.entries()
-        cells = {"id": "1", "a": str(self.written(entry).cells["a"])}
-        repair_row(self.job, [replace(entry, repaired=RepairedRow(operation=Operation.UPDATE, cells=cells))])
+        (written,) = self.source.repair_row(self.table.dimension, [entry])
+        cells = {"id": "1", "a": str(written.cells["a"])}
+        repair_row(self.job, [replace(entry, repaired=RepairedRow(operation=UPDATE, cells=cells))])
         release(self.job, Settlement(repaired=self.entries()))
-
-    def written(self, entry: Entry) -> ChangeEvent:
-        (event,) = self.source.repair_row(self.table.dimension, [entry])
-        assert isinstance(event, ChangeEvent)
-        return event
 
 
 def with_versions(dimension: Dimension = DIMENSION) -> Lake:
@@ -171,32 +140,6 @@ def test_an_event_behind_a_discarded_one_holds_the_key_until_the_table_is_correc
     assert lake.periods() == [(1, 3, 1), (3, 5, 3), (5, 9, 5), (9, None, 9)]
 
 
-@pytest.mark.parametrize("lateness", [Unbounded(), Within(2 * DAY)], ids=repr)
-def test_altered_versions_become_no_base_row_while_an_event_waits(lateness: Unbounded | Within) -> None:
-    """Nothing is remembered of the key but what waits: it continues from the corrected table."""
-    lake = Lake(replace(DIMENSION, lateness=lateness))
-    lake.deliver(1, put(1, a=1))
-    lake.forget()
-    right = lake.table.rows[1,].versions
-    lake.alter(lambda versions: (replace(versions[0], valid_from=0), *versions))
-    bad = Reject(Position(1, 2, 2, 1), Reason.CAST, ((1,),), time=2 * DAY)
-    lake.deliver(2, bad, put(3, a=3))
-    lake.deliver(9, put(9, a=9, key=2))
-    lake.alter(lambda _: right)
-    release(lake.job, Settlement(discarded=lake.entries()))
-    assert lake.entries() == []
-    assert lake.periods() == [(1, 3, 1), (3, None, 3)]
-
-
-def test_remembered_events_are_folded_again_and_correct_altered_versions() -> None:
-    lake = Lake()
-    lake.deliver(3, put(3, a=3))
-    lake.deliver(5, put(5, a=5))
-    lake.alter(reopened)
-    lake.deliver(4, put(4, a=4))
-    assert (lake.entries(), lake.periods()) == ([], [(3, 4, 3), (4, 5, 4), (5, None, 5)])
-
-
 def test_a_key_change_holds_both_its_keys() -> None:
     lake = with_versions()
     lake.alter(reopened)
@@ -211,8 +154,7 @@ def test_broken_versions_of_a_key_without_events_stay() -> None:
     lake = with_versions()
     lake.alter(reopened)
     stored = lake.table.rows[1,]
-    place = Position(1, 7, 7, 1)
-    counts = lake.deliver(7, ChangeEvent(operation=Operation.TRUNCATE, position=place, time=7 * DAY))
+    counts = lake.deliver(7, event(Operation.TRUNCATE, 7, time=7 * DAY))
     assert (counts.applied, counts.quarantined, lake.entries()) == (1, 0, [])
     assert (lake.table.rows[1,], lake.periods(2)) == (stored, [(1, 7, 1)])
     lake.deliver(8, put(8, a=8))
@@ -223,10 +165,9 @@ def test_broken_versions_of_a_key_that_a_full_load_lacks_stay() -> None:
     lake = with_versions()
     lake.alter(reopened)
     stored = lake.table.rows[1,]
-    place = Position(2, LOAD_SEQUENCE, 9, 1)
-    read = ChangeEvent(operation=Operation.READ, position=place, key=(2,), cells={"id": 2, "a": 2}, time=9 * DAY)
     lake.source.loaded[NAME] = 2
-    counts = lake.deliver(9, read, replace(read, key=(3,), cells={"id": 3, "a": 3}, position=place._replace(row=2)))
+    reads = [event(READ, LOAD_SEQUENCE, key, at=9, row=key, epoch=2, time=9 * DAY, a=key) for key in (2, 3)]
+    counts = lake.deliver(9, *reads)
     assert (counts.applied, lake.entries()) == (2, [])
     assert (lake.table.rows[1,], lake.periods(2)) == (stored, [(1, 9, 1), (9, None, 2)])
     assert lake.table.progress.rows == len(lake.periods(2)) + len(stored.versions) + 1

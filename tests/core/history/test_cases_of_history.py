@@ -98,8 +98,7 @@ OPERATIONS = {"INSERT": Operation.INSERT, "UPDATE": Operation.UPDATE, "DELETE": 
 
 
 @pytest.mark.parametrize(
-    ("result", "track"),
-    [("scd2.csv", Track()), ("scd2_track_history_except_city.csv", Track(frozenset({"city"})))],
+    ("result", "track"), [("scd2.csv", Track()), ("scd2_track_history_except_city.csv", Track(frozenset({"city"})))]
 )
 def test_the_users_of_auto_cdc_in_any_order(result: str, track: Track) -> None:
     folder = case("scd-autocdc-users")

@@ -8,20 +8,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from memory_jobs import NAME, columns, item
+from memory_jobs import DELETE, INSERT, NAME, READ, UPDATE, MemoryShop, columns, event, item
 
-from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
+from lakeward.adapters.memory import MemorySource
 from lakeward.core.dimension import ORDERED, Lateness, Sequences, Unbounded, Within
 from lakeward.core.errors import ConfigError
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, Operation
 from lakeward.core.history.options import ByColumn, ByRun, History, Validity, ValidityColumns
 from lakeward.core.history.reloads import find_end_instants
 from lakeward.core.ledger.selection import Limits
-from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.operations.reload import complete, plan_reload, record_decision
 from lakeward.core.operations.truncate import truncate_at
 from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
 from lakeward.core.schema import Type
 
 BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
@@ -34,44 +32,36 @@ SCHEMA = columns(id="int", at="timestamp", n="int")
 Periods = list[tuple[float, float | None]]
 
 
-class Shop:
+def row_of(hour: int, operation: Operation, sequence: int, key: int, order: int, row: int, time: int | None) -> Any:
+    """Return a change whose columns say an hour."""
+    change = event(operation, sequence, key, at=order, row=row, time=time)
+    return replace(change, cells={"id": key, "at": BEGIN + timedelta(hours=hour), "n": hour})
+
+
+class Shop(MemoryShop):
     """One table, whose objects say what was done at which hour, by column `at` as well; runs have a clock."""
 
     def __init__(self, history: History, lateness: Lateness = ORDERED, sequences: Any = Sequences.TIMES) -> None:
-        self.of = item(SCHEMA, history=history, lateness=lateness, sequences=sequences)
-        self.source = MemorySource(Limits(files=1), lateness=lateness, sequences=sequences)
-        self.target, self.ledger, self.clock = MemoryTarget(), MemoryLedger(), 0
+        source = MemorySource(Limits(files=1), lateness=lateness, sequences=sequences)
+        super().__init__(item(SCHEMA, history=history, lateness=lateness, sequences=sequences), source, clock=0)
         self.orders = 0
-
-    def job(self) -> Job[Any]:
-        ledger_writer = LedgerWriter(ledger=self.ledger, now=lambda: self.clock)
-        return Job(
-            dimension=self.of, source=self.source, opened=self.target.open(self.of), ledger_writer=ledger_writer
-        )
 
     def put(self, operation: Operation, key: int, hour: int, *, time: int | None = None, place: int = 0) -> None:
         """Deliver one change, at an hour of its column; of a commit time as well where it has one."""
         self.orders += 1
-        cells = {"id": key, "at": BEGIN + timedelta(hours=hour), "n": hour}
-        position = Position(1, place if time is None else time * HOUR, self.orders, 1)
         moment = None if time is None else time * HOUR
-        event = ChangeEvent(operation=operation, position=position, key=(key,), cells=cells, time=moment)
-        self.source.put(NAME, self.orders, [event], modified=self.orders)
+        change = row_of(hour, operation, place if moment is None else moment, key, self.orders, 1, moment)
+        self.source.put(NAME, self.orders, [change], modified=self.orders)
 
     def load(self, rows: Mapping[int, int], ran: int, time: int | None = None) -> None:
         """Take a full load with these keys and hours of their column at an hour; it may have a time of its own."""
         self.clock = ran * HOUR
-        is_again = self.target.open(self.of).table.state().progress.batch > 0
+        is_again = self.table.progress.batch > 0
         if is_again:
             record_decision(self.job(), plan_reload(self.job(), by="me", reason=None, at=self.clock).request)
+        moment = None if time is None else time * HOUR
         events = [
-            ChangeEvent(
-                operation=Operation.READ,
-                position=Position(1, LOAD_SEQUENCE, 1, number),
-                key=(key,),
-                cells={"id": key, "at": BEGIN + timedelta(hours=hour), "n": hour},
-                time=None if time is None else time * HOUR,
-            )
+            row_of(hour, READ, LOAD_SEQUENCE, key, 1, number, moment)
             for number, (key, hour) in enumerate(rows.items(), 1)
         ]
         self.source.put(NAME, 1, events, modified=self.clock)
@@ -79,9 +69,9 @@ class Shop:
             complete(self.job(), by="me", at=self.clock)
         apply_changes(self.job())
 
-    def run(self, hour: int) -> None:
+    def run_at(self, hour: int) -> None:
         self.clock = hour * HOUR
-        apply_changes(self.job())
+        self.run()
 
     def truncate(self, moment: str | int, hour: int) -> Any:
         self.clock = hour * HOUR
@@ -91,15 +81,12 @@ class Shop:
     @property
     def rows(self) -> Mapping[int, Periods]:
         """The versions of each key, by hours, or in the unit of their history."""
-        assert self.of.history is not None
-        unit = HOUR if self.of.history.validity_columns.type.name == "timestamp" else 1
+        assert self.dimension.history is not None
+        unit = HOUR if self.dimension.history.validity_columns.type.name == "timestamp" else 1
         return {
             key[0]: [(v.valid_from / unit, None if v.valid_to is None else v.valid_to / unit) for v in row.versions]
             for key, row in self.target.tables[NAME].rows.items()
         }
-
-
-INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
 
 
 # A full load.
@@ -188,7 +175,7 @@ def test_a_truncate_ends_versions_at_the_moment_that_the_operator_names(
     shop = Shop(replace(BY_COLUMN, is_bitemporal=known), lateness)
     shop.put(INSERT, 1, 1, time=1)
     shop.put(INSERT, 2, 2, time=2)
-    shop.run(3)
+    shop.run_at(3)
     report = shop.truncate(moment, 20)
     assert shop.rows == {1: [(1, end)], 2: [(2, end)]}
     assert (report.progress.current, report.progress.low_watermark) == (0, None)
@@ -198,7 +185,7 @@ def test_a_truncate_in_the_future_is_refused() -> None:
     """Remembered for good, it would take away whatever changes until then; clocks may differ by an hour."""
     shop = Shop(History(), Unbounded())
     shop.put(INSERT, 1, 1, time=1)
-    shop.run(3)
+    shop.run_at(3)
     with pytest.raises(ConfigError, match="is yet to come"):
         shop.truncate(30, 20)
     assert shop.rows == {1: [(1, None)]}
@@ -208,7 +195,7 @@ def test_a_truncate_in_the_future_is_refused() -> None:
 def test_a_truncate_of_a_source_without_times_ends_versions_at_the_run() -> None:
     shop = Shop(BY_COLUMN, sequences=Sequences.UNIQUE)
     shop.put(INSERT, 1, 1, place=10)
-    shop.run(3)
+    shop.run_at(3)
     shop.put(UPDATE, 1, 5, place=30)
     shop.truncate("00000002", 20)
     assert shop.rows == {1: [(1, 20)]}
@@ -218,7 +205,7 @@ def test_a_truncate_ends_versions_at_the_number_that_their_key_has_reached() -> 
     shop = Shop(BY_NUMBER)
     shop.put(INSERT, 1, 1, time=1)
     shop.put(UPDATE, 1, 4, time=4)
-    shop.run(5)
+    shop.run_at(5)
     shop.truncate("now", 20)
     assert shop.rows == {1: [(1, 4)]}
 
@@ -229,12 +216,12 @@ def test_versions_behind_the_moment_of_a_truncate_stay(moment: str | int, end: i
     shop = Shop(History(), Unbounded())
     shop.put(INSERT, 1, 1, time=1)
     shop.put(INSERT, 2, 2, time=2)
-    shop.run(3)
+    shop.run_at(3)
     shop.put(UPDATE, 1, 8, time=8)
     if is_applied or moment == 5:
-        shop.run(9)
+        shop.run_at(9)
     shop.truncate(moment, 20)
-    shop.run(22)
+    shop.run_at(22)
     assert shop.rows == {1: [(1, end), (8, None)], 2: [(2, end)]}
 
 
@@ -242,11 +229,11 @@ def test_changes_after_a_truncate_now_count_from_then_on() -> None:
     """Who says `now` says that nothing was written since: what was counts from then."""
     shop = Shop(History(), Unbounded())
     shop.put(INSERT, 1, 1, time=1)
-    shop.run(3)
+    shop.run_at(3)
     shop.truncate("now", 20)
     shop.put(INSERT, 1, 6, time=6)
     shop.put(INSERT, 2, 6, time=6)
-    shop.run(22)
+    shop.run_at(22)
     assert shop.rows == {1: [(1, 20), (20, None)], 2: [(6, None)]}
 
 
@@ -254,10 +241,10 @@ def test_a_truncate_of_an_operator_makes_no_event_late() -> None:
     shop = Shop(History(), Within(3 * HOUR))
     shop.put(INSERT, 1, 2, time=2)
     shop.put(INSERT, 2, 4, time=4)
-    shop.run(5)
+    shop.run_at(5)
     shop.truncate("now", 20)
     shop.put(INSERT, 3, 1, time=1)
-    shop.run(22)
+    shop.run_at(22)
     assert shop.rows == {1: [(2, 20)], 2: [(4, 20)], 3: [(1, 20)]}
 
 
@@ -265,7 +252,7 @@ def test_a_second_truncate_is_not_a_copy_of_the_first() -> None:
     """What an operator says is of no object: no object of that order was delivered before."""
     shop = Shop(History(), Unbounded())
     shop.put(INSERT, 1, 1, time=1)
-    shop.run(3)
+    shop.run_at(3)
     assert shop.truncate(10, 20).counts.applied == 1
     assert shop.truncate(5, 30).counts.applied == 1
     assert shop.truncate(5, 40).counts.duplicates == 1
@@ -277,18 +264,18 @@ def test_a_delete_ends_a_version_at_its_commit_time_or_at_the_run(time: int | No
     shop = Shop(BY_COLUMN)
     shop.put(INSERT, 1, 5, time=time and 6)
     shop.put(INSERT, 2, 5, time=time and 6)
-    shop.run(10)
+    shop.run_at(10)
     shop.put(DELETE, 1, 5, time=time)
-    shop.run(20)
+    shop.run_at(20)
     assert shop.rows == {1: [(5, end)], 2: [(5, None)]}
 
 
 def test_an_older_change_does_not_move_the_end_that_a_run_gave_a_version() -> None:
     shop = Shop(BY_COLUMN, Unbounded())
     shop.put(INSERT, 1, 1, place=10)
-    shop.run(10)
+    shop.run_at(10)
     shop.put(DELETE, 1, 1, place=30)
-    shop.run(20)
+    shop.run_at(20)
     shop.put(UPDATE, 1, 4, place=20)
-    shop.run(30)
+    shop.run_at(30)
     assert shop.rows == {1: [(1, 4), (4, 20)]}

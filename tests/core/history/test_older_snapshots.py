@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 from history_model import Told, of_one_key
-from memory_jobs import NAME, memory_job
+from memory_jobs import NAME, READ, columns, event, item, memory_job
 from tries import first_failure, tries
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable
 from lakeward.core.dimension import Dimension, Older, Snapshots
 from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, Key, Position
 from lakeward.core.history import older_snapshots, snapshot_splice
 from lakeward.core.history.older_snapshots import SnapshotRow, SnapshotSpan, insert_snapshot
 from lakeward.core.history.options import History, Track, ValidityColumns
@@ -36,10 +36,10 @@ from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.discovery import discover
 from lakeward.core.pipeline.job import BATCH_STEPS, Report, StepObserver, no_observer
 from lakeward.core.pipeline.truncation import truncate
-from lakeward.core.schema import Column, Schema, Type
+from lakeward.core.schema import Type
 from lakeward.plugins.testing.simulated_database import Features, feed
 
-SCHEMA = Schema(tuple(Column(name, Type("int")) for name in ("id", "a", "b")))
+SCHEMA = columns(id="int", a="int", b="int")
 HOUR = 3_600_000_000
 SETTLED = 10
 TRACKS = (Track(), Track(frozenset({"a"}), but=False))
@@ -50,7 +50,7 @@ State = Mapping[int, Mapping[str, Any]]
 def dimension(older: Older = Older.SPLICE, **options: Any) -> Dimension:
     history = History(validity_columns=ValidityColumns(type=Type("date")), **options)
     kept = Snapshots(settles=SETTLED, older=older, least_share=0)
-    return Dimension(name=NAME, schema=SCHEMA, key=("id",), snapshots=kept, history=history)
+    return item(SCHEMA, snapshots=kept, history=history)
 
 
 PARTS = 3
@@ -82,14 +82,9 @@ class Lake:
         return self.take(observe)
 
     def write(self, order: int, state: State, *rejects: Reject, is_dated: bool = True) -> None:
-        """Write a file of a snapshot."""
         events = [
-            ChangeEvent(
-                operation=Operation.READ,
-                position=Position(1, LOAD_SEQUENCE, order, number),
-                key=(key,),
-                cells={"id": key, **cells},
-                time=order * HOUR if is_dated else None,
+            event(
+                *(READ, LOAD_SEQUENCE, key), at=order, row=number, time=order * HOUR if is_dated else None, **cells
             )
             for number, (key, cells) in enumerate(state.items(), 1)
         ]
@@ -280,17 +275,6 @@ def at(lake: Lake, key: int = 1) -> list[tuple[int, int | None, Any]]:
     return [(v.valid_from, v.valid_to, v.cells["a"]) for v in lake.versions[key,]]
 
 
-def test_an_older_snapshot_counts_until_the_next_and_ends_the_rows_that_it_lacks() -> None:
-    lake = Lake(dimension())
-    lake.deliver(1, {1: ONE, 2: ONE})
-    lake.deliver(5, {1: ONE, 2: ONE})
-    [report] = lake.deliver(3, {1: TWO})
-    assert at(lake) == [(1, 3, 1), (3, 5, 2), (5, None, 1)]
-    assert at(lake, 2) == [(1, 3, 1), (5, None, 1)]
-    assert (report.written, report.removed, report.progress.epoch) == (5, 2, 2)
-    assert report.progress.object == "00000072"
-
-
 def test_an_older_snapshot_without_news_writes_nothing() -> None:
     lake = Lake(dimension())
     lake.deliver(1, {1: ONE})
@@ -361,37 +345,6 @@ def test_an_older_snapshot_is_skipped_or_stops_the_table_by_the_settings() -> No
         stops.deliver(3, {1: TWO})
 
 
-def test_a_folder_with_a_new_or_late_file_is_applied_as_a_whole() -> None:
-    for older in Older:
-        lake = Lake(dimension(older), has_folders=True)
-        lake.deliver_folder(5, {1: ONE, 2: ONE}, 1)
-        lake.deliver_folder(9, {1: ONE, 2: ONE}, 1)
-        [report] = lake.deliver_folder(9, {1: TWO, 2: ONE}, 1)
-        assert (at(lake), at(lake, 2)) == ([(5, 9, 1), (9, None, 2)], [(5, None, 1)]), "the first of its files"
-        assert (report.counts.read, report.progress.epoch) == (2, 3)
-        lake.deliver_folder(9, {1: TWO, 2: ONE, 3: ONE}, 0)
-        assert (at(lake), at(lake, 2)) == ([(5, 9, 1), (9, None, 2)], [(5, None, 1)]), "one that comes late"
-        assert at(lake, 3) == [(9, None, 1)]
-
-
-def test_a_new_file_of_an_older_folder_inserts_the_whole_folder() -> None:
-    lake = Lake(dimension(), has_folders=True)
-    for day in (1, 5, 9):
-        lake.deliver_folder(day, {1: ONE, 2: ONE}, 1)
-    [report] = lake.deliver_folder(5, {1: ONE, 2: TWO}, 2)
-    assert (at(lake), at(lake, 2)) == ([(1, None, 1)], [(1, 5, 1), (5, 9, 2), (9, None, 1)])
-    assert (report.counts.read, report.progress.epoch) == (2, 3)
-    stops = Lake(dimension(Older.STOP), has_folders=True)
-    for day in (5, 9):
-        stops.deliver_folder(day, {1: ONE, 2: ONE}, 1)
-    with pytest.raises(AlarmRaised) as raised:
-        stops.deliver_folder(5, {1: ONE, 2: TWO}, 2)
-    assert (raised.value.about, raised.value.found) == (
-        ("00000122",),
-        "found 00000122, which sorts before 00000218",
-    ), "what did not change is not to be moved away"
-
-
 def test_a_mirror_keeps_the_rows_of_the_files_of_a_folder_that_did_not_change() -> None:
     lake = Lake(replace(dimension(Older.STOP), history=None), has_folders=True)
     lake.deliver_folder(5, {1: ONE, 2: ONE, 3: ONE}, 1)
@@ -412,14 +365,6 @@ def test_a_table_with_falling_positions_loses_no_version_to_the_next_change(
     assert not never_fall(lake.versions[1,])
     lake.deliver_folder(11, {1: {"a": 4, "b": 0}, 2: ONE}, 2)
     assert at(lake) == [(5, 7, 1), (7, 9, 2), (9, 11, 3), (11, None, 4)]
-
-
-def test_an_older_snapshot_without_a_time_in_its_name_stops_the_table() -> None:
-    lake = Lake(dimension())
-    lake.source.dates_snapshots = False
-    lake.deliver(5, {1: ONE})
-    with pytest.raises(AlarmRaised, match="older than what the table shows"):
-        lake.deliver(3, {1: TWO})
 
 
 def test_an_older_snapshot_is_applied_as_a_whole_or_not_at_all() -> None:
@@ -483,18 +428,6 @@ def _killed(at: str, step: str) -> Iterator[None]:
     yield
     if step == at:
         raise KeyboardInterrupt
-
-
-@pytest.mark.parametrize("step", BATCH_STEPS)
-def test_a_folder_that_a_crash_interrupts_is_applied_once(step: str) -> None:
-    lake = Lake(dimension(), has_folders=True)
-    lake.deliver_folder(5, {1: ONE, 2: ONE}, 1)
-    lake.write(5 * 24 + 2, {2: TWO})
-    with pytest.raises(KeyboardInterrupt):
-        lake.take(partial(_killed, step))
-    apply_changes(lake.job)
-    assert (at(lake), at(lake, 2)) == ([(5, None, 1)], [(5, None, 2)])
-    assert lake.table.progress.batch == 2
 
 
 @pytest.mark.parametrize("step", BATCH_STEPS)

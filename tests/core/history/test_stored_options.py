@@ -6,12 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from memory_jobs import NAME, columns, memory_job
+from memory_jobs import NAME, UPDATE, TableFeed, columns, event, item
 
-from lakeward.adapters.memory import MemorySource, MemoryTable
-from lakeward.core.dimension import Dimension
 from lakeward.core.errors import SchemaConflict
-from lakeward.core.events import ChangeEvent, Operation, Position
+from lakeward.core.events import ChangeEvent
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Surrogate, Track, ValidityColumns
 from lakeward.core.history.stored_options import differences, text_of_options
 from lakeward.core.pipeline.apply import apply_changes
@@ -22,7 +20,7 @@ from lakeward.core.schema import Type
 from lakeward.core.schema_changes.evolution import Policies
 
 SCHEMA = columns(id="bigint", a="bigint", b="bigint")
-DIMENSION = Dimension(name=NAME, schema=SCHEMA, key=("id",), history=History())
+DIMENSION = item(SCHEMA, history=History())
 OF_A = History(track=Track(frozenset({"a"}), but=False))
 DATE = Type("date")
 
@@ -100,20 +98,19 @@ def test_an_option_of_a_later_version_is_a_change() -> None:
 # Through the pipeline.
 
 
-def playing(history: History | None) -> tuple[Job[Any], MemoryTable]:
+def playing(history: History | None) -> TableFeed:
     """Return a table that has rows."""
-    dimension = replace(DIMENSION, history=history)
-    table, source = MemoryTable(dimension), MemorySource()
-    job = memory_job(dimension, source, table)
-    deliver(job, 1)
-    return job, table
+    feed = TableFeed(replace(DIMENSION, history=history))
+    feed.deliver(1, change(1))
+    return feed
 
 
-def deliver(job: Job[Any], place: int) -> None:
-    cells = {"id": 1, "a": place, "b": place}
-    event = ChangeEvent(operation=Operation.UPDATE, position=Position(1, place, place, 1), key=(1,), cells=cells)
-    job.source.put(NAME, place, [event])  # type: ignore[attr-defined]
-    apply_changes(job)
+def change(place: int) -> ChangeEvent:
+    return event(UPDATE, place, a=place, b=place)
+
+
+def with_history(feed: TableFeed, history: History | None) -> Job[Any]:
+    return replace(feed.job, dimension=replace(DIMENSION, history=history))
 
 
 @pytest.mark.parametrize(
@@ -148,55 +145,46 @@ def deliver(job: Job[Any], place: int) -> None:
 def test_a_table_with_rows_refuses_other_options(
     was: History | None, is_: History | None, what: str, found: str
 ) -> None:
-    job, table = playing(was)
+    feed = playing(was)
+    feed.source.put(NAME, 2, [change(2)])
     with pytest.raises(SchemaConflict) as refused:
-        deliver(replace(job, dimension=replace(DIMENSION, history=is_)), 2)
+        apply_changes(with_history(feed, is_))
     assert (refused.value.what, refused.value.found) == (what, found)
     assert "drop the table" in str(refused.value.todo)
-    assert table.progress.batch == 1
-    deliver(job, 3)
-    assert table.progress.batch == 2
+    assert feed.progress.batch == 1
+    feed.deliver(3, change(3))
+    assert feed.progress.batch == 2
 
 
 def test_another_zone_is_refused_for_days_and_means_nothing_for_times() -> None:
     by_day = History(validity_columns=ValidityColumns(type=DATE))
-    job, _ = playing(by_day)
     with pytest.raises(SchemaConflict) as refused:
-        prepare_next_batch(replace(job, dimension=replace(DIMENSION, history=replace(by_day, zone="Asia/Tokyo"))))
+        prepare_next_batch(with_history(playing(by_day), replace(by_day, zone="Asia/Tokyo")))
     found = "its versions were made with source_zone: UTC; the settings say source_zone: Asia/Tokyo"
     assert refused.value.found == found
     assert "the only one for days in earlier versions of lakeward" in str(refused.value.todo)
     assert "drop the table and its side tables, and load it anew" in str(refused.value.todo)
-    job, _ = playing(History())
-    prepare_next_batch(replace(job, dimension=replace(DIMENSION, history=History(zone="Asia/Tokyo"))))
+    prepare_next_batch(with_history(playing(History()), History(zone="Asia/Tokyo")))
 
 
 def test_other_options_are_refused_before_a_file_comes() -> None:
-    job, _ = playing(History())
+    feed = playing(History())
     with pytest.raises(SchemaConflict, match="cannot become a mirror"):
-        prepare_next_batch(replace(job, dimension=replace(DIMENSION, history=None)))
+        prepare_next_batch(with_history(feed, None))
     with pytest.raises(SchemaConflict, match="its key cannot become another"):
-        prepare_next_batch(replace(job, dimension=replace(job.dimension, key=("a",))))
+        prepare_next_batch(replace(feed.job, dimension=replace(feed.job.dimension, key=("a",))))
 
 
 def test_a_table_stores_its_options_and_accepts_new_names_of_its_columns() -> None:
-    history = History(kinds={"a": Kind.KEEP_FIRST})
-    job, table = playing(history)
-    assert table.progress.history == '{"kinds":{"a":0}}'
-    assert Progress.from_json(table.progress.to_json()) == table.progress
-    renamed = columns(id="bigint", c="bigint", b="bigint")
-    dimension = replace(
-        DIMENSION,
-        schema=renamed,
-        history=History(kinds={"c": Kind.KEEP_FIRST}),
-        policies=Policies(renames={"a": "c"}),
-    )
-    cells = {"id": 1, "c": 2, "b": 2}
-    event = ChangeEvent(operation=Operation.UPDATE, position=Position(1, 2, 2, 1), key=(1,), cells=cells)
-    job.source.put(NAME, 2, [event], schema=renamed)  # type: ignore[attr-defined]
-    apply_changes(replace(job, dimension=dimension))
-    assert table.progress.history == '{"kinds":{"c":0}}'
+    feed = playing(History(kinds={"a": Kind.KEEP_FIRST}))
+    assert feed.progress.history == '{"kinds":{"a":0}}'
+    assert Progress.from_json(feed.progress.to_json()) == feed.progress
+    renamed, history = columns(id="bigint", c="bigint", b="bigint"), History(kinds={"c": Kind.KEEP_FIRST})
+    policies = Policies(renames={"a": "c"})
+    feed.job = replace(feed.job, dimension=replace(DIMENSION, schema=renamed, history=history, policies=policies))
+    feed.deliver(2, event(UPDATE, 2, c=2, b=2), schema=renamed)
+    assert feed.progress.history == '{"kinds":{"c":0}}'
 
 
 def test_a_mirror_stores_no_options_of_a_history() -> None:
-    assert "history" not in playing(None)[1].progress.to_json()
+    assert "history" not in playing(None).progress.to_json()

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
-from memory_jobs import NAME, memory_job
+from memory_jobs import DELETE, INSERT, UPDATE, TableFeed, event, item
 
-from lakeward.adapters.memory import MemorySource, MemoryTable
-from lakeward.core.dimension import Dimension, Unbounded
+from lakeward.core.dimension import Unbounded
 from lakeward.core.events import ChangeEvent, Key, Operation, Position
 from lakeward.core.history.options import History, Surrogate, ValidityColumns
 from lakeward.core.history.surrogate_numbers import assign_numbers
 from lakeward.core.history.versions import Columns, Version, Versions
 from lakeward.core.operations.rollback import preview_rollback, roll_back
-from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
 
 PLACE = Position(1, 1, 1, 1)
 COLUMNS = Columns(tracked=("a",))
@@ -76,58 +71,37 @@ def test_a_version_that_is_equal_only_in_untracked_columns_gets_a_new_number() -
 
 # Through the pipeline.
 
-DIMENSION = Dimension(
-    name=NAME,
-    schema=Schema((Column("id", Type("int")), Column("a", Type("int")))),
-    key=("id",),
-    lateness=Unbounded(),
-    history=History(validity_columns=ValidityColumns(surrogate=Surrogate.NUMBER)),
+DIMENSION = item(
+    lateness=Unbounded(), history=History(validity_columns=ValidityColumns(surrogate=Surrogate.NUMBER))
 )
 
 
-def new_job() -> tuple[Job[Any], MemoryTable]:
-    table = MemoryTable(DIMENSION)
-    return memory_job(DIMENSION, MemorySource(), table), table
-
-
-def deliver(job: Job[Any], place: int, *changes: tuple[Operation, int, int], time: int) -> None:
-    events = [
-        ChangeEvent(
-            operation=operation,
-            position=Position(1, time, place, row),
-            key=(key,),
-            cells={"id": key, "a": a},
-            time=time,
-        )
-        for row, (operation, key, a) in enumerate(changes, 1)
-    ]
-    job.source.put(NAME, place, events)  # type: ignore[attr-defined]
-    apply_changes(job)
+def change(operation: Operation, key: int, a: int, time: int, **place: int) -> ChangeEvent:
+    return event(operation, time, key, time=time, a=a, **place)
 
 
 def test_the_highest_number_is_stored_and_no_number_is_assigned_twice() -> None:
-    job, table = new_job()
-    deliver(job, 1, (Operation.INSERT, 1, 1), (Operation.INSERT, 2, 1), time=1)
-    deliver(job, 2, (Operation.UPDATE, 1, 2), time=5)
-    assert (table.numbers, table.progress.numbered) == ({((1,), 1): 1, ((2,), 1): 2, ((1,), 5): 3}, 3)
-    deliver(job, 3, (Operation.DELETE, 1, 2), time=5)
-    deliver(job, 4, (Operation.UPDATE, 2, 2), time=7)
-    assert (table.numbers, table.progress.numbered) == ({((1,), 1): 1, ((2,), 1): 2, ((2,), 7): 4}, 4)
-    assert '"numbered":4' in table.progress.to_json()
-    assert Progress.from_json(table.progress.to_json()) == table.progress
+    feed = TableFeed(DIMENSION)
+    feed.deliver(1, change(INSERT, 1, 1, time=1), change(INSERT, 2, 1, time=1, row=2))
+    feed.deliver(2, change(UPDATE, 1, 2, time=5, at=2))
+    assert (feed.table.numbers, feed.progress.numbered) == ({((1,), 1): 1, ((2,), 1): 2, ((1,), 5): 3}, 3)
+    feed.deliver(3, change(DELETE, 1, 2, time=5, at=3))
+    feed.deliver(4, change(UPDATE, 2, 2, time=7))
+    assert (feed.table.numbers, feed.progress.numbered) == ({((1,), 1): 1, ((2,), 1): 2, ((2,), 7): 4}, 4)
+    assert '"numbered":4' in feed.progress.to_json()
+    assert Progress.from_json(feed.progress.to_json()) == feed.progress
 
 
 def test_a_rollback_restores_the_highest_number() -> None:
-    job, table = new_job()
-    deliver(job, 1, (Operation.INSERT, 1, 1), time=1)
-    deliver(job, 2, (Operation.UPDATE, 1, 2), time=5)
-    roll_back(job, preview_rollback(job, "1"))
-    assert (table.numbers, table.progress.numbered) == ({((1,), 1): 1}, 1)
+    feed = TableFeed(DIMENSION)
+    feed.deliver(1, change(INSERT, 1, 1, time=1))
+    feed.deliver(2, change(UPDATE, 1, 2, time=5))
+    roll_back(feed.job, preview_rollback(feed.job, "1"))
+    assert (feed.table.numbers, feed.progress.numbered) == ({((1,), 1): 1}, 1)
 
 
 def test_a_history_without_numbers_stores_none() -> None:
-    job, table = new_job()
-    job = replace(job, dimension=replace(DIMENSION, history=History()))
-    deliver(job, 1, (Operation.INSERT, 1, 1), time=1)
-    assert (table.numbers, table.progress.numbered) == ({}, None)
-    assert "numbered" not in table.progress.to_json()
+    feed = TableFeed(replace(DIMENSION, history=History()))
+    feed.deliver(1, change(INSERT, 1, 1, time=1))
+    assert (feed.table.numbers, feed.progress.numbered) == ({}, None)
+    assert "numbered" not in feed.progress.to_json()

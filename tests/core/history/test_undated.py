@@ -7,71 +7,51 @@ from datetime import UTC, date, datetime
 from itertools import permutations
 from typing import Any
 
+import memory_jobs
 import pytest
-from memory_jobs import NAME, columns, memory_job
+from memory_jobs import DELETE, INSERT, NAME, READ, UPDATE, TableFeed, columns, item
 
-from lakeward.adapters.memory import MemorySource, MemoryTable
-from lakeward.core.dimension import Dimension, Unbounded
+from lakeward.core.dimension import Unbounded
 from lakeward.core.errors import RepairError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, Cell, ChangeEvent, Operation, Position
 from lakeward.core.history.instants import day_of, instant_of, undated_detail
 from lakeward.core.history.options import ByColumn, ByTime, History, ValidityColumns
 from lakeward.core.merge.counts import Counts
 from lakeward.core.operations.explain import explain
-from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Settlement
 from lakeward.core.pipeline.release import release, repair_row
-from lakeward.core.ports import Entry, RepairedRow
+from lakeward.core.ports import RepairedRow
 from lakeward.core.schema import Type
 
 BY_NUMBER = History(validity=ByColumn("seen"), validity_columns=ValidityColumns(type=Type("bigint")))
-DIMENSION = Dimension(
-    name=NAME,
-    schema=columns(id="int", a="int", seen="bigint"),
-    key=("id",),
-    lateness=Unbounded(),
-    history=BY_NUMBER,
-)
+DIMENSION = item(columns(id="int", a="int", seen="bigint"), lateness=Unbounded(), history=BY_NUMBER)
 NULL = "the column seen, from which versions are dated, is NULL"
 NEW = "the column seen, from which versions are dated, was not sent with a new row"
 LAST_DAY = date.max.toordinal() - date(1970, 1, 1).toordinal()
 MOVED = "the column seen, from which versions are dated, was not sent with a change of the key"
 
 
-def event(
-    place: int, seen: Cell, operation: Operation = Operation.UPDATE, key: int = 1, **more: Any
-) -> ChangeEvent:
-    cells = {"id": key, "a": place, "seen": seen}
-    position = Position(1, place, place, 1)
-    return ChangeEvent(operation=operation, position=position, key=(key,), cells=cells, transaction=place, **more)
+def event(place: int, seen: Cell, operation: Operation = UPDATE, key: int = 1, **more: Any) -> ChangeEvent:
+    return memory_jobs.event(operation, place, key, transaction=place, a=place, seen=seen, **more)
 
 
-class Lake:
+class Lake(TableFeed):
     def __init__(self, *items: ChangeEvent, history: History = BY_NUMBER) -> None:
-        dimension = replace(DIMENSION, history=history)
-        self.table, self.source = MemoryTable(dimension), MemorySource(lateness=Unbounded())
-        self.job = memory_job(dimension, self.source, self.table)
+        super().__init__(replace(DIMENSION, history=history))
         self.delivered = 0
         if items:
-            self.deliver(*items)
+            self.put(*items)
 
-    def deliver(self, *items: ChangeEvent) -> Counts:
+    def put(self, *items: ChangeEvent) -> Counts:
+        """Deliver an object behind all others."""
         self.delivered = max([self.delivered + 1, *(item.position.object for item in items)])
-        self.source.put(NAME, self.delivered, items)
-        return apply_changes(self.job)
-
-    def periods(self, key: int = 1) -> list[tuple[int, int | None, object]]:
-        row = self.table.rows.get((key,))
-        return [] if row is None else [(v.valid_from, v.valid_to, v.cells["a"]) for v in row.versions]
-
-    def entries(self) -> list[Entry]:
-        return list(self.table.entries(self.table.progress))
+        return self.deliver(self.delivered, *items)
 
 
-@pytest.mark.parametrize("operation", [Operation.INSERT, Operation.UPDATE])
+@pytest.mark.parametrize("operation", [INSERT, UPDATE])
 def test_a_row_whose_column_is_null_waits_and_holds_its_key(operation: Operation) -> None:
     lake = Lake(event(1, 10), event(2, 20, key=2))
-    counts = lake.deliver(event(3, None, operation), event(4, 40, key=2), event(5, 50))
+    counts = lake.put(event(3, None, operation), event(4, 40, key=2), event(5, 50))
     assert (counts.applied, counts.quarantined, counts.waiting) == (1, 1, 1)
     assert (lake.periods(1), lake.periods(2)) == ([(10, None, 1)], [(20, 40, 2), (40, None, 4)])
     (entry,) = lake.entries()
@@ -79,16 +59,16 @@ def test_a_row_whose_column_is_null_waits_and_holds_its_key(operation: Operation
 
 
 def test_an_insert_without_the_column_waits() -> None:
-    lake = Lake(event(1, UNSET, Operation.INSERT))
+    lake = Lake(event(1, UNSET, INSERT))
     assert [entry.detail for entry in lake.entries()] == [NEW]
 
 
-@pytest.mark.parametrize("operation", [Operation.UPDATE, Operation.DELETE])
+@pytest.mark.parametrize("operation", [UPDATE, DELETE])
 def test_an_event_at_the_open_end_waits(operation: Operation) -> None:
     """A current version would end before it begins, and one that ends there would look as if it were current."""
     history = replace(BY_NUMBER, validity_columns=ValidityColumns(type=Type("bigint"), open_end=100))
     lake = Lake(event(1, 10), event(2, 99, key=2), history=history)
-    lake.deliver(event(3, 100, operation), event(4, 101, key=2))
+    lake.put(event(3, 100, operation), event(4, 101, key=2))
     assert (lake.periods(1), lake.periods(2)) == ([(10, None, 1)], [(99, None, 2)])
     words = "the column seen, from which versions are dated, is not before 100, at which current versions end"
     assert [(entry.reason, entry.detail) for entry in lake.entries()] == [("undated", words)] * 2
@@ -110,21 +90,15 @@ def test_the_same_rows_are_refused_in_any_order() -> None:
     for order in permutations(events):
         lake = Lake()
         for one in order:
-            lake.deliver(one)
+            lake.put(one)
         assert (lake.periods(1), lake.periods(2), lake.periods(3)) == ([(10, None, 1)], [(30, None, 3)], [])
         assert sorted(entry.sequence for entry in lake.entries()) == [2, 4]
-
-
-def test_an_update_that_does_not_send_the_column_counts_from_the_instant_reached() -> None:
-    lake = Lake(event(1, 10), event(2, 20))
-    lake.deliver(event(3, UNSET))
-    assert (lake.periods(), lake.entries()) == ([(10, 20, 1), (20, None, 3)], [])
 
 
 @pytest.mark.parametrize(("seen", "detail"), [(UNSET, MOVED), (None, NULL)])
 def test_a_key_change_without_the_column_holds_both_keys(seen: Cell, detail: str) -> None:
     lake = Lake(event(1, 10), event(2, 20, key=2))
-    counts = lake.deliver(event(3, seen, key=2, old_key=(1,)))
+    counts = lake.put(event(3, seen, key=2, old=1))
     assert counts.quarantined == 1
     assert (lake.periods(1), lake.periods(2)) == ([(10, None, 1)], [(20, None, 2)])
     assert [(entry.key, entry.other_key, entry.detail) for entry in lake.entries()] == [('["2"]', '["1"]', detail)]
@@ -132,26 +106,21 @@ def test_a_key_change_without_the_column_holds_both_keys(seen: Cell, detail: str
 
 def test_a_delete_needs_no_date() -> None:
     lake = Lake(event(1, 10), event(2, 20))
-    lake.deliver(event(3, None, Operation.DELETE), event(4, None, Operation.DELETE, key=9))
+    lake.put(event(3, None, DELETE), event(4, None, DELETE, key=9))
     assert (lake.periods(), lake.entries()) == ([(10, 20, 1)], [])
 
 
 def test_rows_of_the_first_full_load_need_no_date_where_first_load_is_set() -> None:
-    read = replace(event(1, None, Operation.READ), position=Position(1, LOAD_SEQUENCE, 1, 1))
+    read = replace(event(1, None, READ), position=Position(1, LOAD_SEQUENCE, 1, 1))
     assert Lake(read, history=replace(BY_NUMBER, first_load=5)).periods() == [(5, None, 1)]
     assert [entry.reason for entry in Lake(read).entries()] == ["undated"]
-
-
-def test_a_history_that_is_dated_by_times_needs_no_column() -> None:
-    lake = Lake(event(1, None), history=History(validity=ByTime()))
-    assert (lake.periods(), lake.entries()) == ([(0, None, 1)], [])
 
 
 def test_a_repaired_row_needs_a_date() -> None:
     lake = Lake(event(1, 10), event(2, None), event(3, 30))
     for seen in (None, "20"):
         (entry,) = lake.entries()
-        repaired = RepairedRow(operation=Operation.UPDATE, cells={"id": "1", "a": "2", "seen": seen})
+        repaired = RepairedRow(operation=UPDATE, cells={"id": "1", "a": "2", "seen": seen})
         repair_row(lake.job, [replace(entry, repaired=repaired)])
         if seen is None:
             with pytest.raises(RepairError, match="does not say from when it counts") as refused:
@@ -165,11 +134,11 @@ def test_a_repaired_row_needs_a_date() -> None:
 def test_a_row_in_quarantine_counts_as_a_row_of_its_full_load() -> None:
     lake = Lake(event(1, 10), event(2, 20, key=2))
     load = [
-        replace(event(3, seen, Operation.READ, key=key), position=Position(2, LOAD_SEQUENCE, 3, key))
+        replace(event(3, seen, READ, key=key), position=Position(2, LOAD_SEQUENCE, 3, key))
         for key, seen in ((1, None), (3, 30))
     ]
     lake.source.loaded[NAME] = 2
-    lake.deliver(*load)
+    lake.put(*load)
     assert (lake.periods(1), lake.periods(2), lake.periods(3)) == ([(10, None, 1)], [(20, 30, 2)], [(30, None, 3)])
 
 
@@ -182,10 +151,10 @@ def test_a_key_with_only_an_undated_row_is_explained() -> None:
 
 def test_a_row_of_a_load_that_is_not_complete_waits_in_quarantine_from_the_start() -> None:
     lake = Lake(event(1, 10))
-    read = replace(event(3, None, Operation.READ), position=Position(2, LOAD_SEQUENCE, 3, 1))
-    assert lake.deliver(read).quarantined == 1
+    read = replace(event(3, None, READ), position=Position(2, LOAD_SEQUENCE, 3, 1))
+    assert lake.put(read).quarantined == 1
     lake.source.loaded[NAME] = 2
-    lake.deliver(replace(event(4, 40, Operation.READ, key=4), position=Position(2, LOAD_SEQUENCE, 4, 1)))
+    lake.put(replace(event(4, 40, READ, key=4), position=Position(2, LOAD_SEQUENCE, 4, 1)))
     assert (lake.periods(1), lake.periods(4)) == ([(10, None, 1)], [(40, None, 4)])
     assert [entry.reason for entry in lake.entries()] == ["undated"]
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
+import memory_jobs
 import pytest
 from memory_jobs import item
 
 from lakeward.core.dimension import Mode
 from lakeward.core.errors import ConfigError
-from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.history.instants import day_of, instant_of, value_of_instant
 from lakeward.core.history.options import (
     ByColumn,
@@ -37,11 +38,7 @@ PLACE = Position(1, 5, 1, 1)
 
 
 def event(operation: Operation = Operation.UPDATE, time: int | None = NOON, **cells: object) -> ChangeEvent:
-    return ChangeEvent(operation=operation, position=PLACE, key=(1,), cells={"id": 1, **cells}, time=time)
-
-
-def load(epoch: int) -> ChangeEvent:
-    return replace(event(Operation.READ), position=Position(epoch, LOAD_SEQUENCE, 1, 1))
+    return memory_jobs.event(operation, 5, at=1, time=time, **cells)
 
 
 def by(validity: Validity, type_: Type = TIMESTAMP, **options: object) -> History:
@@ -51,13 +48,6 @@ def by(validity: Validity, type_: Type = TIMESTAMP, **options: object) -> Histor
 def test_an_event_counts_from_its_source_time_and_without_one_from_the_run() -> None:
     assert instant_of(event(), History(), 5) == NOON
     assert instant_of(event(time=None), History(), 5) == 5
-
-
-def test_rows_of_the_first_full_load_may_begin_at_a_given_instant() -> None:
-    history = History(first_load=-DAY)
-    assert instant_of(load(1), history, 0) == -DAY
-    assert instant_of(load(2), history, 0) == NOON
-    assert instant_of(load(1), History(), 0) == NOON
 
 
 def test_days_are_cut_where_the_source_is() -> None:
@@ -120,10 +110,6 @@ def as_shown(history: History) -> list[dict[str, object]]:
 def test_the_current_value_is_on_every_version() -> None:
     found = [(row["a"], row["current_a"]) for row in as_shown(History(kinds={"a": Kind.CURRENT}))]
     assert found == [("x", "y"), ("y", "y")]
-
-
-def test_a_key_change_shows_the_key_before() -> None:
-    assert [row["_previous_key"] for row in as_shown(History(previous_key=True))] == [None, '["9"]']
 
 
 @pytest.mark.parametrize(

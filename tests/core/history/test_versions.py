@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from memory_jobs import columns, item
+from memory_jobs import UPDATE, columns, event, item
 
-from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
+from lakeward.core.events import UNSET, ChangeEvent, Position
 from lakeward.core.history.options import History
 from lakeward.core.history.version_checks import VersionRule, violation
 from lakeward.core.history.versions import Columns, Version, Versions, order_versions
@@ -19,9 +19,8 @@ COLUMNS = Columns(("a",))
 
 
 def put(instant: int, place: int | None = None, key: int = 1, **cells: object) -> ChangeEvent:
-    position = Position(1, instant if place is None else place, 1, 1)
-    sent = {"id": key, "a": 0, "b": 0, **cells}
-    return ChangeEvent(operation=Operation.UPDATE, position=position, key=(key,), cells=sent, instant=instant)
+    sequence, sent = instant if place is None else place, {"a": 0, "b": 0, **cells}
+    return event(UPDATE, sequence, key, at=1, instant=instant, **sent)
 
 
 def of(*events: ChangeEvent, key: int = 1) -> list[tuple[int, int | None, object, object]]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from memory_jobs import ID, NAME, MemoryShop, item
+from memory_jobs import ID, INSERT, NAME, MemoryShop, event, item
 
 from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.checks.source_clock import SLACK
@@ -42,11 +42,7 @@ class Shop(MemoryShop):
 
     def put(self, *orders: int, time: int | None = None) -> None:
         for order in orders:
-            place = Position(1, 0, order, 1)
-            event = ChangeEvent(
-                operation=Operation.INSERT, position=place, key=(order,), cells={"id": order}, time=time
-            )
-            self.source.put(NAME, order, [event])
+            self.source.put(NAME, order, [event(INSERT, 0, order, at=order, time=time)])
 
     def drop(self, *orders: int) -> None:
         listed = self.source.tables[NAME]
@@ -147,8 +143,6 @@ def test_a_ledger_that_another_process_wrote_meanwhile_is_no_loss(shop: Shop) ->
 
 
 class Unreadable(MemorySource):
-    """Objects are listed, and cannot be read."""
-
     def read(self, dimension: Dimension, selection: ObjectSelection, epoch: int) -> Batch[Any]:
         raise SourceError("cannot be read")
 
@@ -167,17 +161,6 @@ def test_a_listed_object_that_cannot_be_read_is_missed_when_it_is_gone(shop: Sho
     shop.ack("LEDGER-003")
     shop.run()
     assert (shop.rows, shop.states[3]) == ([1, 2, 4], "vanished")
-
-
-@pytest.mark.parametrize("step", BATCH_STEPS)
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_crash_at_any_step_leaves_the_ledger_of_a_run_without_a_crash(shop: Shop, step: str, moment: str) -> None:
-    with pytest.raises(Stopped):
-        apply_changes(shop.job(), crash(step, moment))
-    shop.run()
-    known = {order: (r.state.value, r.batch) for order, r in enumerate(shop.ledger.objects(str(NAME)), 1)}
-    assert known == {1: ("applied", 1), 2: ("applied", 2)}
-    assert shop.rows == [1, 2]
 
 
 def test_the_next_run_rebuilds_a_lost_ledger_and_changes_no_row(shop: Shop) -> None:
@@ -398,8 +381,6 @@ def test_all_objects_are_listed_where_a_notice_came_and_a_partial_listing_has_no
 
 
 class Once:
-    """Lets one batch begin."""
-
     is_begun = False
 
     def __call__(self) -> bool:

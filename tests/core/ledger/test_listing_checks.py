@@ -39,9 +39,7 @@ def test_an_object_of_equal_size_and_another_content_was_rewritten() -> None:
     known = applied(found(1, etag="a"), found(2))
     alarm = raised([found(1, modified=5, etag="b"), found(2)], known)
     assert (alarm.code, alarm.found) == ("LEDGER-002", "it has 10 bytes as before, and another content")
-    assert select([found(1, modified=5, etag="a"), found(2, etag="b")], known).checked == {
-        "file1": 5
-    }
+    assert select([found(1, modified=5, etag="a"), found(2, etag="b")], known).checked == {"file1": 5}
 
 
 def test_content_is_compared_once_where_only_the_time_differs() -> None:
@@ -73,9 +71,7 @@ def test_an_object_that_goes_before_it_is_applied_is_an_alarm() -> None:
 
 
 def test_an_object_that_waits_or_was_applied_meanwhile_is_not_gone() -> None:
-    assert select([found(1), found(2)], applied(found(1), waiting=named(found(2)))).objects == (
-        found(2),
-    )
+    assert select([found(1), found(2)], applied(found(1), waiting=named(found(2)))).objects == (found(2),)
     assert select([found(1)], applied(found(1), found(2), waiting=named(found(2)))).objects == ()
 
 
@@ -113,11 +109,7 @@ def load(*numbers: int, series: str = "load") -> list[SourceObject]:
 
 @pytest.mark.parametrize(
     ("listed", "about"),
-    [
-        (load(1, 2, 4), "load/4"),
-        (load(2), "load/2"),
-        (load(1, 2) + load(1, 3, series="other"), "other/3"),
-    ],
+    [(load(1, 2, 4), "load/4"), (load(2), "load/2"), (load(1, 2) + load(1, 3, series="other"), "other/3")],
 )
 def test_a_number_that_is_missing_is_an_alarm(listed: list[SourceObject], about: str) -> None:
     alarm = raised(listed, NOTHING_SEEN, naming=NUMBERED)
@@ -128,9 +120,7 @@ def test_a_number_that_is_missing_is_an_alarm(listed: list[SourceObject], about:
 def test_numbers_that_follow_each_other_are_no_gap() -> None:
     assert select(load(1, 2, 3), naming=NUMBERED).objects == tuple(load(1, 2, 3))
     known = applied(*load(1, 2))
-    assert select(load(3), known, naming=NUMBERED, keeps=False).objects == tuple(
-        load(3)
-    )
+    assert select(load(3), known, naming=NUMBERED, keeps=False).objects == tuple(load(3))
     listed = [*load(1), found(50, "changes")]
     assert select(listed, naming=NUMBERED).objects == tuple(listed)
 

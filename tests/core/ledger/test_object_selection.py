@@ -65,11 +65,6 @@ def test_an_unseen_object_above_the_object_watermark_is_selected_as_late() -> No
     assert (orders(selection), selection.late) == ([2, 4], ("file2",))
 
 
-def test_applied_objects_that_are_gone_are_no_alarm_while_another_is_there() -> None:
-    selection = select([found(3), found(4)], applied(found(1), found(3), object_watermark=3))
-    assert (orders(selection), selection.vanished) == ([4], ("file1",))
-
-
 def record(batch: int, order: int, sequence: int) -> Record:
     place = Position(1, sequence, order, 1)
     return Record(batch, frozenset({order}), place, place)

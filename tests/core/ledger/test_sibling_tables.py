@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from memory_jobs import columns
+from memory_jobs import NAME, UPDATE, event, item
 
 from lakeward.adapters.memory import MemorySource, MemoryTarget
 from lakeward.adapters.memory.ledger import MemoryLedger
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import TableError
-from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.history.options import History, ValidityColumns
 from lakeward.core.ledger.objects import ObjectState, SourceObject
 from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
@@ -22,18 +21,16 @@ from lakeward.core.pipeline.job import Job, SiblingTable
 from lakeward.core.ports import TableState
 from lakeward.core.schema import Type
 
-NAME, VERSIONS = TableName("shop", "item"), TableName("shop", "item_history")
-MIRROR = Dimension(name=NAME, schema=columns(id="int", a="int"), key=("id",))
-HISTORY = replace(
-    MIRROR, name=VERSIONS, source_name=NAME, history=History(validity_columns=ValidityColumns(type=Type("date")))
+VERSIONS = TableName("shop", "item_history")
+MIRROR = item()
+HISTORY = item(
+    name=VERSIONS, source_name=NAME, history=History(validity_columns=ValidityColumns(type=Type("date")))
 )
 DAY = 86_400_000_000
 
 
 @dataclass(slots=True)
 class Archiving(MemorySource):
-    """A source with an archive."""
-
     moved: set[str] = field(default_factory=set)
 
     def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
@@ -63,14 +60,7 @@ class Shop:
         )
 
     def deliver(self, number: int) -> None:
-        event = ChangeEvent(
-            operation=Operation.UPDATE,
-            position=Position(1, number, number, 1),
-            key=(1,),
-            cells={"id": 1, "a": number},
-            time=number * DAY,
-        )
-        self.source.put(NAME, number, [event])
+        self.source.put(NAME, number, [event(UPDATE, number, time=number * DAY, a=number)])
 
     def states(self, table: TableName) -> list[ObjectState]:
         return [record.state for record in self.ledger.objects(str(table))]

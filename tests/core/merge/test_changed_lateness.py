@@ -6,20 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import memory_jobs
 import pytest
-from memory_jobs import item
+from memory_jobs import DELETE, INSERT, UPDATE, item
 from model_laws import Player
 
 from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Within
-from lakeward.core.events import UNSET, ChangeEvent, Operation, Position, SourceOrder
-from lakeward.core.history.options import History
+from lakeward.core.events import UNSET, ChangeEvent, Operation, SourceOrder
 from lakeward.core.merge.change_log import ChangeLogContents, trim
 from lakeward.core.merge.delivery import Delivery
 from lakeward.core.merge.settle import absorb, settle
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
 MIRROR = item(SCHEMA)
-INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
 LATER = Within(1000)
 
 
@@ -28,10 +27,7 @@ Turn: TypeAlias = tuple[Lateness, Sequence[ChangeEvent]]
 
 def event(operation: Operation, at: int, **cells: Any) -> ChangeEvent:
     """Return a change, committed `at` a time."""
-    every = {"id": 1, "a": at, "b": at, **cells}
-    return ChangeEvent(
-        operation=operation, position=Position(1, at, at, 1), key=(1,), cells=every, time=at, instant=at
-    )
+    return memory_jobs.event(operation, at, time=at, instant=at, **{"a": at, "b": at, **cells})
 
 
 def played(dimension: Dimension, *turns: Turn) -> Player:
@@ -51,37 +47,12 @@ def versions(player: Player) -> list[tuple[Any, int, int | None]]:
     return [(one.cells["a"], one.valid_from, one.valid_to) for one in player.rows[1,].versions]
 
 
-@pytest.mark.parametrize(("late", "stale"), [(5, 0), (3, 1)])
-def test_versions_of_a_deleted_key_stay(late: int, stale: int) -> None:
-    """The third version was made while nothing but the delete was remembered; what lies before that is stale."""
-    came: Sequence[Turn] = [
-        *BEFORE,
-        *MEANWHILE,
-        (LATER, [replace(event(UPDATE, late), position=Position(1, late, 5, 1))]),
-    ]
-    player = played(replace(MIRROR, history=History()), *came)
-    assert versions(player)[:3] == [(1, 1, 2), (2, 2, 3), (3, 3, 4)]
-    assert player.counts.stale == stale
-    assert len(versions(player)) == 4 - stale
-
-
 @pytest.mark.parametrize("came", [[event(DELETE, 5)], [event(UPDATE, 3, b=UNSET)]], ids=["delete", "late"])
 def test_a_deleted_row_keeps_its_last_values(came: list[ChangeEvent]) -> None:
     came = [replace(found, position=found.position._replace(object=5)) for found in came]
     player = played(replace(MIRROR, deletes=Deletes.SOFT), *BEFORE, *MEANWHILE, (LATER, came))
     assert player.rows[1,].deleted
     assert player.rows[1,].cells == {"id": 1, "a": 3, "b": 3}
-
-
-def test_a_base_row_of_an_earlier_lateness_is_not_used() -> None:
-    late = replace(event(UPDATE, 5, b=UNSET), position=Position(1, 5, 9, 1))
-    came: Sequence[Turn] = [
-        (LATER, [event(UPDATE, 4, b=UNSET)]),
-        (LATER, [event(UPDATE, 6, b=UNSET)]),
-        (LATER, [late]),
-    ]
-    player = played(MIRROR, *BEFORE, *MEANWHILE[:1], *came)
-    assert player.rows[1,].cells == {"id": 1, "a": 6, "b": 3}
 
 
 def test_a_remembered_key_change_of_an_earlier_lateness_waits_for_no_row() -> None:

@@ -6,20 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from memory_jobs import columns, memory_job, progress_of
+from memory_jobs import TableFeed, columns
 
-from lakeward.adapters.memory import MemorySource
 from lakeward.core.dimension import Dimension, Match, TableName
-from lakeward.core.errors import ConfigError, RepairError, SchemaConflict
+from lakeward.core.errors import RepairError, SchemaConflict
 from lakeward.core.events import UNSET, ChangeEvent, Operation, Position
 from lakeward.core.merge.change_log import ChangeLogContents
 from lakeward.core.merge.delivery import Delivery, DeliveryResult, Resolution
-from lakeward.core.merge.facts import BatchFacts, Capability
 from lakeward.core.merge.image_match import NO_TRUNCATE, NOT_THERE, NOT_WHOLE, match
-from lakeward.core.pipeline.apply import apply_changes
-from lakeward.core.pipeline.job import Job
 from lakeward.core.pipeline.preparation import prepare_next_batch
-from lakeward.core.plan import plan
 from lakeward.core.progress import Progress
 
 SCHEMA = columns(a="double", b="struct<c:int,d:int>")
@@ -83,22 +78,8 @@ def test_a_repaired_row_cannot_remove_another_one() -> None:
         )
 
 
-def test_a_format_without_image_match_is_refused() -> None:
-    can = frozenset(Capability) - {Capability.IMAGES}
-    with pytest.raises(ConfigError) as refused:
-        plan(DIMENSION, BatchFacts(schema=SCHEMA), Progress(), stored=None, capabilities=can)
-    assert refused.value.found == "needed: images"
-
-
-def _job(dimension: Dimension) -> Job[Any]:
-    return memory_job(dimension, MemorySource())
-
-
-def _deliver(job: Job[Any], place: int) -> Progress:
-    added = ChangeEvent(operation=INSERT, position=Position(1, place, place, 1), cells={"a": 1.0})
-    job.source.put(job.dimension.name, place, [added])  # type: ignore[attr-defined]
-    apply_changes(job)
-    return progress_of(job)
+def added(place: int) -> ChangeEvent:
+    return ChangeEvent(operation=INSERT, position=Position(1, place, place, 1), cells={"a": 1.0})
 
 
 BARE = replace(DIMENSION, match=Match.KEY)
@@ -122,14 +103,16 @@ def test_a_table_with_data_keeps_how_changes_find_rows(
     was: Dimension, is_: Dimension, what: str, found: str, todo: str
 ) -> None:
     """It is not for the next file to find out: where nothing waits, it is refused as well."""
-    job = _job(was)
-    progress = _deliver(job, 1)
-    assert Progress.from_json(progress.to_json()) == progress
-    other = replace(job, dimension=is_)
-    for refuse in (lambda: prepare_next_batch(other), lambda: _deliver(other, 2)):
+    feed = TableFeed(was)
+    feed.deliver(1, added(1))
+    assert Progress.from_json(feed.progress.to_json()) == feed.progress
+    for waiting in ([], [added(2)]):
+        if waiting:
+            feed.source.put(was.name, 2, waiting)
         with pytest.raises(SchemaConflict, match=what) as refused:
-            refuse()
+            prepare_next_batch(replace(feed.job, dimension=is_))
         assert found in str(refused.value.found)
         assert todo in str(refused.value.todo)
         assert "docs/how-to/reload.md#dropping-a-table" in str(refused.value.todo)
-    assert _deliver(job, 3).batch == 2
+    feed.deliver(3, added(3))
+    assert feed.progress.batch == 2

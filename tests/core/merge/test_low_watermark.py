@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from memory_jobs import columns, item
 
-from lakeward.core.dimension import ORDERED, Unbounded, Within
+from lakeward.core.dimension import Within
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, SourceOrder
 from lakeward.core.merge.change_log import (
     Change,
@@ -19,8 +19,7 @@ from lakeward.core.merge.change_log import (
     trim,
 )
 
-ITEMS = item(columns(id="int"), lateness=Within(3)
-)
+ITEMS = item(columns(id="int"), lateness=Within(3))
 
 
 def record(batch: int, least: int, greatest: int, time: int | None, loads: int = 0) -> Record:
@@ -42,9 +41,7 @@ def change(sequence: int, transaction: str) -> Change:
 
 def memory(*records: Record, changes: tuple[Change, ...] = (), loaded: int = 0) -> ChangeLogContents:
     return ChangeLogContents(
-        records=list(records),
-        changes={change.event.position: change for change in changes},
-        loaded=loaded,
+        records=list(records), changes={change.event.position: change for change in changes}, loaded=loaded
     )
 
 
@@ -52,13 +49,6 @@ def test_an_event_exactly_the_lateness_old_is_in_time() -> None:
     recorded = memory(record(1, 10, 19, time=100), record(2, 20, 29, time=103))
     assert next_low_watermark(recorded, Within(3)) is None
     assert next_low_watermark(recorded, Within(2)) == SourceOrder(1, 19)
-
-
-def test_with_batches_exactly_the_lateness_apart_the_last_but_one_is_in_time() -> None:
-    daily = [record(day, 10 * day, 10 * day + 9, time=24 * day) for day in (1, 2, 3)]
-    assert next_low_watermark(memory(*daily), Within(24)) == SourceOrder(1, 19)
-    a_little_more = [*daily, record(4, 40, 49, time=24 * 4 + 1)]
-    assert next_low_watermark(memory(*a_little_more), Within(24)) == SourceOrder(1, 39)
 
 
 def test_batches_without_times_do_not_raise_the_low_watermark() -> None:
@@ -107,12 +97,6 @@ def test_the_low_watermark_stays_while_a_load_is_not_complete() -> None:
     records = (record(1, 10, 19, time=100, loads=1), record(2, 20, 29, time=200))
     assert next_low_watermark(memory(*records), Within(3)) is None
     assert next_low_watermark(memory(*records, loaded=1), Within(3)) == SourceOrder(1, 19)
-
-
-def test_without_a_bound_on_lateness_there_is_no_low_watermark() -> None:
-    recorded = memory(record(1, 10, 19, time=100), record(2, 20, 29, time=200))
-    assert next_low_watermark(recorded, Unbounded()) is None
-    assert next_low_watermark(recorded, ORDERED) is None
 
 
 def test_an_object_has_the_newest_time_of_the_batches_up_to_its_first() -> None:

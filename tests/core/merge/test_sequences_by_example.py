@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from memory_jobs import NAME, columns, item, memory_job, progress_of, table_of
+from memory_jobs import NAME, UPDATE, TableFeed, columns, event, item
 
 from lakeward.adapters.memory import MemorySource
 from lakeward.core.checks.event_order import ARRIVAL, LOG_PLACE, OrderBy
@@ -28,37 +28,24 @@ FIRST = 20261121_10000000 * 10**19
 
 
 def change(
-    count: int, a: int, object_: int, row: int = 1, operation: Operation = Operation.UPDATE, time: int | None = None
+    count: int, a: int, object_: int, row: int = 1, operation: Operation = UPDATE, time: int | None = None
 ) -> ChangeEvent:
-    place = Position(1, FIRST + count, object_, row)
-    return ChangeEvent(operation=operation, position=place, key=(1,), cells={"id": 1, "a": a}, time=time)
+    return event(operation, FIRST + count, at=object_, row=row, time=time, a=a)
 
 
-def playing(*objects: list[ChangeEvent | Reject], dimension: Dimension = DIMENSION) -> Job[Any]:
-    source = MemorySource()
-    job = memory_job(dimension, source)
-    for items in objects:
-        source.put(NAME, items[0].position.object, items)
-        apply_changes(job)
-    return job
+class Feed(TableFeed):
+    def __init__(self, *objects: list[ChangeEvent | Reject], dimension: Dimension = DIMENSION) -> None:
+        super().__init__(dimension, MemorySource())
+        for items in objects:
+            self.deliver(items[0].position.object, *items)
 
+    @property
+    def row(self) -> Any:
+        return self.table.rows.get((1,))
 
-def progress(job: Job[Any]) -> Progress:
-    return progress_of(job)
-
-
-def row(job: Job[Any]) -> Any:
-    table = table_of(job)
-    return table.rows.get((1,))
-
-
-@pytest.mark.parametrize("lateness", [ORDERED, Unbounded()], ids=repr)
-def test_the_first_of_equal_copies_is_stored_whatever_its_name(lateness: Lateness) -> None:
-    dimension = replace(DIMENSION, lateness=lateness)
-    job = playing([change(2, 2, object_=5)], [change(2, 2, object_=9)], dimension=dimension)
-    assert (progress(job).counts.duplicates, row(job).position.object) == (1, 5)
-    within = playing([change(2, 2, object_=5), change(2, 2, object_=5, row=2)], dimension=dimension)
-    assert (progress(within).counts.duplicates, row(within).position.row) == (1, 1)
+    def ordered_by(self, column: str | None) -> Job[Any]:
+        self.source.order_column = column
+        return self.job
 
 
 @pytest.mark.parametrize("lateness", [ORDERED, Unbounded()], ids=repr)
@@ -66,32 +53,22 @@ def test_other_contents_at_a_sequence_are_a_tie_across_batches_and_the_later_arr
     lateness: Lateness,
 ) -> None:
     dimension = replace(DIMENSION, lateness=lateness)
-    job = playing([change(2, 2, object_=5)], [change(2, 3, object_=9)], dimension=dimension)
-    assert (progress(job).counts.ties, row(job).cells["a"]) == (1, 3)
-
-
-def test_the_later_arrival_wins_a_tie_whenever_it_is_delivered() -> None:
-    job = playing([change(2, 2, object_=9)], [change(2, 3, object_=5)])
-    assert (progress(job).counts.ties, progress(job).counts.stale, row(job).cells["a"]) == (0, 1, 2)
-
-
-def test_a_copy_of_the_first_of_a_tie_does_not_reverse_it() -> None:
-    job = playing([change(2, 2, object_=5), change(2, 3, object_=5, row=2)], [change(2, 2, object_=9)])
-    assert (progress(job).counts.duplicates, row(job).cells["a"]) == (1, 3)
+    feed = Feed([change(2, 2, object_=5)], [change(2, 3, object_=9)], dimension=dimension)
+    assert (feed.progress.counts.ties, feed.row.cells["a"]) == (1, 3)
 
 
 def test_another_kind_of_sequences_is_refused() -> None:
-    job = playing([change(1, 1, object_=5)])
-    job.source.put(NAME, 6, [change(2, 2, object_=6)])
+    feed = Feed([change(1, 1, object_=5)])
+    feed.source.put(NAME, 6, [change(2, 2, object_=6)])
     with pytest.raises(SchemaConflict) as refused:
-        apply_changes(replace(job, dimension=replace(DIMENSION, sequences=Sequences.TIMES)))
+        apply_changes(replace(feed.job, dimension=replace(DIMENSION, sequences=Sequences.TIMES)))
     assert "cannot be made of something else" in refused.value.what
-    apply_changes(job)
-    assert row(job).cells["a"] == 2
+    apply_changes(feed.job)
+    assert feed.row.cells["a"] == 2
 
 
 def test_progress_of_an_earlier_version_has_times_and_every_digit_is_stored() -> None:
-    now = progress(playing([change(1, 1, object_=5)]))
+    now = Feed([change(1, 1, object_=5)]).progress
     assert Progress.from_json(now.to_json()) == now
     assert (now.high_watermark and now.high_watermark.sequence) == FIRST + 1
     assert Progress.from_json('{"batch": 3}').sequences is Sequences.TIMES
@@ -103,35 +80,34 @@ def test_progress_of_a_mirror_has_no_fields_of_histories() -> None:
 
 
 def test_a_falling_sequence_within_an_object_raises_an_alarm() -> None:
-    job = playing([change(2, 2, object_=5), change(1, 1, object_=5, row=2)])
-    assert progress(job).backwards == Backwards("00000005", 2)
+    feed = Feed([change(2, 2, object_=5), change(1, 1, object_=5, row=2)])
+    assert feed.progress.backwards == Backwards("00000005", 2)
     (alarm,) = alarms("shop.item", None, [Backwards("00000005", 2)] * 2, [], now=0)
     assert (alarm.code, "row 2" in alarm.found) == ("SEQUENCE-001", True)
-    job.source.put(NAME, 6, [change(3, 3, object_=6), change(4, 4, object_=6, row=2)])
-    apply_changes(job)
-    assert progress(job).backwards is None
+    feed.deliver(6, change(3, 3, object_=6), change(4, 4, object_=6, row=2))
+    assert feed.progress.backwards is None
 
 
 @pytest.mark.parametrize(("lateness", "found"), [(5, None), (4, Backwards("00000005", 2))])
 def test_a_time_may_fall_by_up_to_the_lateness(lateness: int, found: Backwards | None) -> None:
     dimension = replace(DIMENSION, lateness=Within(lateness), sequences=Sequences.TIMES)
-    job = playing([change(15, 1, object_=5), change(10, 2, object_=5, row=2)], dimension=dimension)
-    assert progress(job).backwards == found
+    feed = Feed([change(15, 1, object_=5), change(10, 2, object_=5, row=2)], dimension=dimension)
+    assert feed.progress.backwards == found
 
 
 def test_an_event_that_is_too_late_raises_an_alarm() -> None:
     dimension = replace(DIMENSION, lateness=Within(5))
     deliveries = [[change(n, n, object_=n, time=10 * n)] for n in (1, 2, 3)]
-    job = playing(*deliveries, [change(0, 0, object_=4, time=5)], dimension=dimension)
-    assert progress(job).counts.quarantined == 1
-    assert progress(job).backwards == Backwards("00000004", None)
-    assert [Reason(entry.reason) for entry in job.opened.quarantine.entries(progress(job))] == [Reason.TOO_LATE]
+    feed = Feed(*deliveries, [change(0, 0, object_=4, time=5)], dimension=dimension)
+    assert feed.progress.counts.quarantined == 1
+    assert feed.progress.backwards == Backwards("00000004", None)
+    assert [Reason(entry.reason) for entry in feed.entries()] == [Reason.TOO_LATE]
 
 
 def test_a_row_without_a_sequence_is_repaired_with_one() -> None:
     lacking = Reject(Position(1, LOAD_SEQUENCE, 5, 1), Reason.SEQUENCE, ((1,),), time=7)
-    job = playing([lacking, change(1, 1, object_=5, row=2), change(3, 3, object_=5, row=3)])
-    (entry,) = job.opened.quarantine.entries(progress(job))
+    feed = Feed([lacking, change(1, 1, object_=5, row=2), change(3, 3, object_=5, row=3)])
+    (entry,) = feed.entries()
     assert (must_give(DIMENSION, entry), may_give(DIMENSION, entry)) == ({"sequence"}, {"sequence"})
     assert may_give(DIMENSION, replace(entry, time=None)) == {"sequence", "time"}
     assert must_give(DIMENSION, replace(entry, sequence=FIRST)) == {"time"}
@@ -139,17 +115,11 @@ def test_a_row_without_a_sequence_is_repaired_with_one() -> None:
     for given, words in (({"time": "7"}, "its commit time is known"), ({}, "its sequence is not given")):
         wrong = replace(entry, repaired=RepairedRow(operation=Operation.UPDATE, cells=cells, **given))
         with pytest.raises(RepairError, match=words):
-            repair_row(job, [wrong])
+            repair_row(feed.job, [wrong])
     right = RepairedRow(operation=Operation.UPDATE, cells=cells, sequence=str(FIRST + 2))
-    repair_row(job, [replace(entry, repaired=right)])
-    release(job, Settlement(repaired=job.opened.quarantine.entries(progress(job))))
-    assert row(job).cells["a"] == 3
-
-
-def with_order(job: Job[Any], column: str | None) -> Job[Any]:
-    assert isinstance(job.source, MemorySource)
-    job.source.order_column = column
-    return job
+    repair_row(feed.job, [replace(entry, repaired=right)])
+    release(feed.job, Settlement(repaired=feed.entries()))
+    assert feed.row.cells["a"] == 3
 
 
 IN_UTC, IN_TOKYO = str(OrderBy("at", "UTC")), str(OrderBy("at", "Asia/Tokyo"))
@@ -171,17 +141,17 @@ AS_IT_IS, BY_DAYS, BY_MONTHS = (str(OrderBy("at", "UTC", one)) for one in ("", "
 )
 def test_another_order_column_is_refused(was: str, is_: str, words: str) -> None:
     places = replace(DIMENSION, sequences=Sequences.PLACES)
-    job = with_order(playing(dimension=places), was)
-    job.source.put(NAME, 5, [change(1, 1, object_=5)])
-    apply_changes(job)
+    feed = Feed(dimension=places)
+    feed.source.order_column = was
+    feed.deliver(5, change(1, 1, object_=5))
     for waits in (False, True):  # nothing, and then a file
         if waits:
-            job.source.put(NAME, 6, [change(2, 2, object_=6)])
+            feed.source.put(NAME, 6, [change(2, 2, object_=6)])
         with pytest.raises(SchemaConflict) as refused:
-            apply_changes(with_order(job, is_))
+            apply_changes(feed.ordered_by(is_))
         assert str(refused.value.found).endswith(words)
-    apply_changes(with_order(job, was))
-    assert row(job).cells["a"] == 2
+    apply_changes(feed.ordered_by(was))
+    assert feed.row.cells["a"] == 2
 
 
 @pytest.mark.parametrize(
@@ -201,21 +171,22 @@ def test_another_order_column_is_refused(was: str, is_: str, words: str) -> None
     ],
 )
 def test_an_order_column_may_get_a_new_name(was: str | None, is_: str | None, renames: dict[str, str]) -> None:
-    job = with_order(playing(dimension=replace(DIMENSION, sequences=Sequences.PLACES)), was)
-    job.source.put(NAME, 5, [change(1, 1, object_=5)])
-    apply_changes(job)
-    job.source.put(NAME, 6, [change(2, 2, object_=6)])
-    policies = replace(job.dimension.policies, renames=renames)
-    apply_changes(with_order(replace(job, dimension=replace(job.dimension, policies=policies)), is_))
-    assert (row(job).cells["a"], progress(job).order_by) == (2, is_ or was)
+    feed = Feed(dimension=replace(DIMENSION, sequences=Sequences.PLACES))
+    feed.source.order_column = was
+    feed.deliver(5, change(1, 1, object_=5))
+    feed.source.put(NAME, 6, [change(2, 2, object_=6)])
+    policies = replace(feed.job.dimension.policies, renames=renames)
+    job = feed.ordered_by(is_)
+    apply_changes(replace(job, dimension=replace(job.dimension, policies=policies)))
+    assert (feed.row.cells["a"], feed.progress.order_by) == (2, is_ or was)
 
 
 def test_commit_times_may_replace_the_order_of_files_and_not_the_reverse() -> None:
-    job = with_order(playing(dimension=replace(DIMENSION, sequences=Sequences.TIMES)), "")
-    job.source.put(NAME, 5, [change(1, 1, object_=5)])
-    apply_changes(job)
-    job.source.put(NAME, 6, [change(2, 2, object_=6)])
-    apply_changes(with_order(job, "committed_at"))
-    assert row(job).cells["a"] == 2
+    feed = Feed(dimension=replace(DIMENSION, sequences=Sequences.TIMES))
+    feed.source.order_column = ""
+    feed.deliver(5, change(1, 1, object_=5))
+    feed.source.put(NAME, 6, [change(2, 2, object_=6)])
+    apply_changes(feed.ordered_by("committed_at"))
+    assert feed.row.cells["a"] == 2
     with pytest.raises(SchemaConflict):
-        apply_changes(with_order(job, ""))
+        apply_changes(feed.ordered_by(""))

@@ -7,15 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from memory_jobs import item
+from memory_jobs import UPDATE, event, item
 from model_laws import Player
 
 from lakeward.core.dimension import ORDERED, Lateness, Ties, Unbounded, Within
 from lakeward.core.errors import SourceError
-from lakeward.core.events import ChangeEvent, Operation, Position, Sequences
+from lakeward.core.events import ChangeEvent, Sequences
 from lakeward.core.history.options import History
-from lakeward.core.merge.change_log import Reason, Reject
-from lakeward.core.merge.delivery import Resolution
+from lakeward.core.merge.change_log import Reason
 from lakeward.core.merge.ties import cautions
 from lakeward.plugins.testing.simulated_database import SCHEMA
 
@@ -26,10 +25,7 @@ ANY = pytest.mark.parametrize("lateness", LATENESS.values(), ids=LATENESS)
 
 
 def update(at: int, object_: int, a: int = 0, *, key: int = 1, **more: Any) -> ChangeEvent:
-    place, cells = Position(1, at, object_, key), {"id": key, "a": a, "b": 0}
-    return ChangeEvent(
-        operation=Operation.UPDATE, position=place, key=(key,), cells=cells, time=at, instant=at, **more
-    )
+    return event(UPDATE, at, key, at=object_, row=key, time=at, instant=at, a=a, b=0, **more)
 
 
 def shown(player: Player, key: int = 1) -> object:
@@ -55,19 +51,10 @@ def test_the_earlier_event_of_a_tie_stays_and_the_later_one_holds_the_key(
     assert [(hold.position, hold.reason) for hold in player.memory.holds.values()] == [(other.position, Reason.TIE)]
 
 
-def test_a_waiting_event_ties_as_an_applied_one_does() -> None:
-    player = Player(HELD)
-    held = Position(1, 4, 1, 1)
-    player.deliver([update(5, 2, 1)], [Reject(held, Reason.CAST, ((1,),))])
-    player.deliver([update(5, 3, 2)])
-    player.deliver(resolutions=[Resolution(held)])
-    assert (shown(player), [place.object for place in player.memory.holds]) == (1, [3])
-
-
 def test_rows_that_exchange_keys_in_one_transaction_are_no_ties() -> None:
     player = Player(HELD)
     player.deliver([update(1, 1, 1), update(1, 1, 2, key=2)])
-    moves = [update(5, 2, 1, key=2, old_key=(1,)), update(5, 3, 2, key=3, old_key=(2,))]
+    moves = [update(5, 2, 1, key=2, old=1), update(5, 3, 2, key=3, old=2)]
     player.deliver([replace(move, transaction=5) for move in moves])
     assert (player.memory.holds, shown(player, 2), shown(player, 3)) == ({}, 1, 2)
 

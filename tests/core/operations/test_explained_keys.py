@@ -10,7 +10,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from memory_jobs import item
+from memory_jobs import event, item
 from model_laws import MODES, Player, draw_features, loaded_by
 from tries import tries
 
@@ -189,9 +189,8 @@ def remembered(
     sequence: int, batch: int, *, settled: int | None = 0, operation: Operation = Operation.UPDATE, **cells: int
 ) -> Remembered:
     """Return a remembered event of key 1; those of batch 0 are settled in the batch that brings them."""
-    position = Position(1, sequence, sequence + 100 * batch, 1)
-    event = ChangeEvent(operation=operation, position=position, key=(1,), cells={"id": 1, **cells})
-    return Remembered(event=event, batch=batch, settled=batch if settled == 0 else settled)
+    change = event(operation, sequence, at=sequence + 100 * batch, **cells)
+    return Remembered(event=change, batch=batch, settled=batch if settled == 0 else settled)
 
 
 def known(*events: Remembered, row: Row | None = None, refused: tuple[QuarantinedRow, ...] = ()) -> KeyState:

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from memory_jobs import NAME, MemoryShop, item, values
+from memory_jobs import NAME, READ, UPDATE, MemoryShop, event, item, values
 
 from lakeward.adapters.memory import MemorySource, MemoryStatistics
 from lakeward.core.dimension import Dimension, Snapshots, TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, SchemaConflict, SourceError
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences
+from lakeward.core.events import LOAD_SEQUENCE, Sequences
 from lakeward.core.history.options import History
 from lakeward.core.ledger.full_loads import LoadStatus
 from lakeward.core.ledger.objects import SourceObject
@@ -30,15 +30,9 @@ class Shop(MemoryShop):
 
     def put(self, order: int, rows: Mapping[int, int], modified: int) -> None:
         """Deliver an object; those below 50 are of a full load."""
-        sequence = LOAD_SEQUENCE if order < 50 else 0
-        operation = Operation.READ if order < 50 else Operation.UPDATE
+        sequence, operation = (LOAD_SEQUENCE, READ) if order < 50 else (0, UPDATE)
         events = [
-            ChangeEvent(
-                operation=operation,
-                position=Position(1, sequence, order, row),
-                key=(key,),
-                cells={"id": key, "a": value},
-            )
+            event(operation, sequence, key, at=order, row=row, a=value)
             for row, (key, value) in enumerate(rows.items(), 1)
         ]
         self.source.put(NAME, order, events, modified=modified)
@@ -140,15 +134,6 @@ def test_an_impossible_reload_or_completion_is_refused(shop: Shop) -> None:
         complete(shop.job(), by="me", at=1)
 
 
-def test_a_table_can_be_reloaded_again_and_again(shop: Shop) -> None:
-    for night in range(1, 4):
-        shop.reload()
-        shop.put(1, {night: night}, 1000 * night)
-        shop.put(1000 * night + 1, {night: -night}, 1000 * night + 1)
-        assert shop.run().rows == {night: -night}
-    assert shop.table.progress.epoch == 4
-
-
 # Snapshots.
 
 
@@ -161,17 +146,7 @@ def nights() -> Shop:
     return made.run()
 
 
-def test_a_snapshot_of_too_few_rows_stops_the_table_until_it_is_acknowledged(nights: Shop) -> None:
-    nights.put(1, {1: 5}, 100)
-    complete(nights.job(), by="me", at=1)
-    assert nights.fails().code == "LOAD-001"
-    assert len(nights.rows) == 4
-    nights.ack("LOAD-001")
-    assert nights.run().rows == {1: 5}
-
-
 def night(shop: Shop, rows: Mapping[int, int]) -> Shop:
-    """Deliver a complete full load."""
     shop.clock += 100
     shop.put(1, rows, shop.clock)
     complete(shop.job(), by="me", at=shop.clock)
@@ -197,8 +172,6 @@ def test_a_table_of_snapshots_refuses_a_reload(nights: Shop) -> None:
 
 
 class Archiving(MemorySource):
-    """A source that moves applied objects away."""
-
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         names = [item.name for item in objects]
         self.tables[NAME] = [one for one in self.tables[NAME] if one.object.name not in names]
@@ -259,17 +232,6 @@ def test_an_alarm_does_not_restart_the_settling_time() -> None:
 # What the task tells.
 
 S = 1_000_000
-
-
-def test_the_status_of_the_task_completes_a_reload(shop: Shop) -> None:
-    shop.statistics = MemoryStatistics({NAME: LoadStatus(began=90 * S, rows=1)})
-    shop.reload()
-    shop.put(1, {1: 7}, 100 * S)
-    assert shop.run().rows == {1: 10, 2: 2}, "it has not ended"
-    assert "has not ended" in shop.awaited.until
-    shop.statistics.loads[NAME] = LoadStatus(began=90 * S, ended=100 * S, rows=1)
-    assert shop.run().rows == {1: 7}
-    assert shop.awaited is None
 
 
 def test_a_load_of_fewer_rows_than_its_task_wrote_stops_the_table_until_it_is_acknowledged(nights: Shop) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from memory_jobs import NAME, columns, item, progress_of
+from memory_jobs import ID, INSERT, NAME, TableFeed, event, item, progress_of
 
-from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTarget
+from lakeward.adapters.memory import MemoryLedger, MemorySource
 from lakeward.core.errors import ConfigError, SourceError
-from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.objects import ObjectState
 from lakeward.core.ledger.writer import LedgerWriter
 from lakeward.core.operations.reload import plan_reload as ask_for_a_load
@@ -20,28 +19,13 @@ from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import Acknowledgement
 
-DIMENSION = item(columns(id="int"))
-
 
 @pytest.fixture
 def job() -> Job[object]:
-    """Return the job of a table of three batches, one object each."""
-    source, target = MemorySource(), MemoryTarget()
-    made: Job[object] = Job(
-        dimension=DIMENSION,
-        source=source,
-        opened=target.open(DIMENSION),
-        ledger_writer=LedgerWriter(ledger=MemoryLedger(), now=lambda: 0),
-    )
+    feed = TableFeed(item(ID), ledger_writer=LedgerWriter(ledger=MemoryLedger(), now=lambda: 0))
     for place in (1, 2, 3):
-        source.put(NAME, place, [inserted(place)])
-        apply_changes(made)
-    return made
-
-
-def inserted(place: int) -> ChangeEvent:
-    position = Position(1, place, place, 1)
-    return ChangeEvent(operation=Operation.INSERT, position=position, key=(place,), cells={"id": place}, time=place)
+        feed.deliver(place, event(INSERT, place, place, time=place))
+    return feed.job
 
 
 def source_of(job: Job[object]) -> MemorySource:

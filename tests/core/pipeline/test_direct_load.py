@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from memory_jobs import NAME, columns, item
+from memory_jobs import ID, INSERT, NAME, READ, event, item, memory_job
 
-from lakeward.adapters.memory import MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemorySource, MemoryTable
 from lakeward.core.dimension import Deletes, Dimension
-from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position
+from lakeward.core.events import LOAD_SEQUENCE, Operation, Position
 from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.change_log import Hold, Reason
 from lakeward.core.pipeline.apply import apply_changes
@@ -22,7 +22,7 @@ from lakeward.core.pipeline.preparation import prepare_next_batch
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Batch
 
-DIMENSION = item(columns(id="int"))
+DIMENSION = item(ID)
 OTHERS = {
     "a table without a key": replace(DIMENSION, key=()),
     "soft deletes": replace(DIMENSION, deletes=Deletes.SOFT),
@@ -51,8 +51,8 @@ class Asking(MemorySource):
 
 
 def job(dimension: Dimension, source: MemorySource, table: MemoryTable, loads: Loads) -> Job[Any]:
-    opened = replace(MemoryTarget({NAME: table}).open(dimension), loads=loads)
-    return Job(dimension=dimension, source=source, opened=opened)
+    made = memory_job(dimension, source, table)
+    return replace(made, opened=replace(made.opened, loads=loads))
 
 
 def source_of(*orders: int) -> Asking:
@@ -62,17 +62,14 @@ def source_of(*orders: int) -> Asking:
     return source
 
 
-def put(source: MemorySource, order: int, operation: Operation = Operation.INSERT) -> None:
-    sequence = LOAD_SEQUENCE if operation is Operation.READ else order
-    event = ChangeEvent(
-        operation=operation, position=Position(1, sequence, order, 1), key=(order,), cells={"id": order}
-    )
-    source.put(NAME, order, [event])
+def put(source: MemorySource, order: int, operation: Operation = INSERT) -> None:
+    sequence = LOAD_SEQUENCE if operation is READ else order
+    source.put(NAME, order, [event(operation, sequence, order, at=order)])
 
 
 def test_each_batch_of_a_load_is_planned_from_its_columns_until_a_change_comes() -> None:
     source, table, loads = Asking(), MemoryTable(DIMENSION), Loads()
-    for order, operation in enumerate((Operation.READ, Operation.READ, Operation.INSERT, Operation.READ), 1):
+    for order, operation in enumerate((READ, READ, INSERT, READ), 1):
         put(source, order, operation)
         apply_changes(job(DIMENSION, source, table, loads))
     assert [plan.batch for plan in loads.plans] == [1, 2, 3], "what the third has is not known yet"
@@ -80,9 +77,9 @@ def test_each_batch_of_a_load_is_planned_from_its_columns_until_a_change_comes()
 
 def test_no_batch_is_planned_from_its_columns_while_a_key_is_held() -> None:
     source, table, loads = Asking(), MemoryTable(DIMENSION), Loads()
-    put(source, 1, Operation.READ)
+    put(source, 1, READ)
     apply_changes(job(DIMENSION, source, table, loads))
-    put(source, 2, Operation.READ)
+    put(source, 2, READ)
     own = job(DIMENSION, source, table, loads)
     seen = discover(own)
     hold = Hold(Position(1, LOAD_SEQUENCE, 1, 2), (("key",),), Reason.CAST, 1)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import pytest
-from memory_jobs import NAME, columns, item, progress_of
+from memory_jobs import ID, INSERT, NAME, TableFeed, event, item, progress_of
 
 from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
 from lakeward.core.errors import CommitConflict, LockedError
@@ -30,7 +30,7 @@ from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, Entry, ExternalTable, LayoutChange, MaintenancePolicy, RepairedRow
 from lakeward.core.progress import Progress
 
-DIMENSION = item(columns(id="int"))
+DIMENSION = item(ID)
 CARE = MaintenancePolicy(deleted=None, small=None, file_size=1, keep=1, keep_last=1, orphans=None)
 
 Act: TypeAlias = Callable[[Job[Any]], object]
@@ -61,22 +61,16 @@ def lost() -> None:
 
 
 def inserted(place: int) -> ChangeEvent:
-    position = Position(1, place, place, 1)
-    return ChangeEvent(operation=Operation.INSERT, position=position, key=(place,), cells={"id": place}, time=place)
+    return event(INSERT, place, place, time=place)
 
 
 @pytest.fixture
 def job() -> Job[Any]:
     """Return the job of a table of three batches, one object each, in which a row holds its key."""
-    source, target = MemorySource(), MemoryTarget()
-    ledger_writer = LedgerWriter(ledger=MemoryLedger(), now=lambda: 0)
-    made: Job[Any] = Job(
-        dimension=DIMENSION, source=source, opened=target.open(DIMENSION), ledger_writer=ledger_writer
-    )
+    feed = TableFeed(DIMENSION, ledger_writer=LedgerWriter(ledger=MemoryLedger(), now=lambda: 0))
     for place in (1, 2, 3):
-        source.put(NAME, place, [inserted(place), Reject(Position(1, place, place, 2), Reason.CAST, ((9,),))])
-        apply_changes(made)
-    return made
+        feed.deliver(place, inserted(place), Reject(Position(1, place, place, 2), Reason.CAST, ((9,),)))
+    return feed.job
 
 
 def entry(job: Job[Any]) -> Entry:

@@ -6,13 +6,15 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+import memory_jobs
 import pytest
-from memory_jobs import NAME, columns, memory_job
+from memory_jobs import INSERT, NAME, READ, UPDATE, TableFeed, columns, item, memory_job
 
-from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable, MemoryTarget
-from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Unbounded
+from lakeward.adapters.memory import MemoryQueue, MemorySource, MemoryTable
+from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, Match, Unbounded
 from lakeward.core.errors import CommitConflict, ConfigError, LockedError, SchemaConflict, TableError
 from lakeward.core.events import LOAD_SEQUENCE, UNSET, ChangeEvent, Operation, Position
+from lakeward.core.history.options import History
 from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.other_tables import OtherTables
@@ -28,22 +30,16 @@ from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
 from lakeward.core.schema_changes.evolution import Policies, Policy
 
-DIMENSION = Dimension(name=NAME, schema=columns(id="int", a="int"), key=("id",))
+DIMENSION = item()
 
 
 def event(operation: Operation, sequence: int, epoch: int = 1, **cells: object) -> ChangeEvent:
-    return ChangeEvent(
-        operation=operation,
-        position=Position(epoch, sequence, 1, max(1, sequence)),
-        key=(1,) if operation is not Operation.TRUNCATE else None,
-        cells={"id": 1, **cells},
-    )
+    return memory_jobs.event(operation, sequence, at=1, row=max(1, sequence), epoch=epoch, **cells)
 
 
 def job(source: MemorySource, table: MemoryTable) -> Job[Any]:
-    target, queue = MemoryTarget({NAME: table}), MemoryQueue([Notice(str(NAME))])
-    opened = target.open(DIMENSION)
-    return Job(dimension=DIMENSION, source=source, opened=opened, queue=queue, notices=queue.receive())
+    queue = MemoryQueue([Notice(str(NAME))])
+    return memory_job(DIMENSION, source, table, queue=queue, notices=queue.receive())
 
 
 def source_of(*events: ChangeEvent) -> MemorySource:
@@ -75,14 +71,12 @@ class Told(MemorySource):
 def test_a_source_gets_the_stored_columns_of_the_table() -> None:
     source, table = Told(), MemoryTable(DIMENSION)
     for order in (1, 2):
-        source.put(NAME, order, [event(Operation.INSERT, order)])
+        source.put(NAME, order, [event(INSERT, order)])
         apply_changes(job(source, table))
     assert source.told == [None, DIMENSION.schema]
 
 
 class Empty(MemorySource):
-    """Has nothing new."""
-
     def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         return ObjectSelection()
 
@@ -108,7 +102,7 @@ class Loading(MemorySource):
 def test_a_notice_is_acknowledged_unless_its_objects_are_still_changing(
     source: MemorySource, is_acknowledged: bool
 ) -> None:
-    source.put(NAME, 1, [event(Operation.INSERT, 1, a=1)])
+    source.put(NAME, 1, [event(INSERT, 1, a=1)])
     waiting = job(source, MemoryTable(DIMENSION))
     others: list[OtherTables] = []
     apply_changes(waiting, on_others=others.append)
@@ -123,37 +117,41 @@ def test_a_batch_is_reported_even_if_a_step_after_its_commit_fails() -> None:
 
     reports: list[Report] = []
     with pytest.raises(TableError):
-        apply_changes(
-            job(source_of(event(Operation.INSERT, 1, a=1)), Untrimmed(DIMENSION)), on_batch=reports.append
-        )
+        apply_changes(job(source_of(event(INSERT, 1, a=1)), Untrimmed(DIMENSION)), on_batch=reports.append)
     assert [report.counts.applied for report in reports] == [1]
 
 
 @pytest.mark.parametrize(
-    ("events", "needed"),
+    ("dimension", "change", "needed"),
     [
-        ([event(Operation.TRUNCATE, 2)], Capability.TRUNCATE),
-        ([event(Operation.UPDATE, 2, a=UNSET)], Capability.UNSET),
-        ([replace(event(Operation.UPDATE, 2, a=1), old_key=(2,))], Capability.KEY_CHANGE),
+        (DIMENSION, event(Operation.TRUNCATE, 2), Capability.TRUNCATE),
+        (DIMENSION, event(UPDATE, 2, a=UNSET), Capability.UNSET),
+        (DIMENSION, replace(event(UPDATE, 2, a=1), old_key=(2,)), Capability.KEY_CHANGE),
+        (item(deletes=Deletes.SOFT), event(INSERT, 1, a=1), Capability.SOFT_DELETE),
+        (item(history=History(is_bitemporal=True)), event(INSERT, 1, a=1), Capability.BITEMPORAL),
+        (item(key=(), match=Match.IMAGE), event(INSERT, 1, a=1), Capability.IMAGES),
     ],
 )
-def test_a_batch_that_needs_a_missing_capability_is_refused(events: list[ChangeEvent], needed: Capability) -> None:
-    table = MemoryTable(DIMENSION, capabilities=frozenset())
-    with pytest.raises(ConfigError) as refused:
-        apply_changes(job(source_of(*events), table))
-    assert needed.value in str(refused.value.found)
+def test_a_batch_that_needs_a_missing_capability_is_refused(
+    dimension: Dimension, change: ChangeEvent, needed: Capability
+) -> None:
+    table = MemoryTable(dimension, capabilities=frozenset(Capability) - {needed})
+    with pytest.raises(ConfigError, match="the table format cannot do what this batch needs") as refused:
+        TableFeed(dimension, table=table).deliver(1, change)
+    assert refused.value.found == f"needed: {needed.value}"
+    assert str(refused.value.todo).endswith("a table format that declares it (`lakeward plugins`).")
     assert not table.exists
 
 
 def test_a_reload_begins_an_epoch_once() -> None:
     """Its batch replaces all rows; the next one does not."""
-    source, table = source_of(event(Operation.INSERT, 1, a=1)), MemoryTable(DIMENSION)
+    source, table = source_of(event(INSERT, 1, a=1)), MemoryTable(DIMENSION)
     apply_changes(job(source, table))
-    source.put(NAME, 2, [event(Operation.READ, LOAD_SEQUENCE, 2, a=2)])
+    source.put(NAME, 2, [event(READ, LOAD_SEQUENCE, 2, a=2)])
     source.loaded[NAME] = 2
     apply_changes(job(source, table))
     assert (table.progress.epoch, table.progress.totals.read, table.progress.rows) == (2, 1, 1)
-    source.put(NAME, 3, [event(Operation.UPDATE, 5, 2, a=3)])
+    source.put(NAME, 3, [event(UPDATE, 5, 2, a=3)])
     following = prepare_next_batch(job(source, table))
     assert isinstance(following, PreparedBatch)
     assert not following.plan.replaces
@@ -180,7 +178,7 @@ def test_progress_has_the_number_of_rows_and_of_undeleted_ones(deletes: Deletes)
 def test_the_key_of_a_table_cannot_become_another() -> None:
     """Rows are stored and changes remembered by the key; a renamed column is the same key."""
     table = MemoryTable(DIMENSION)
-    apply_changes(job(source_of(event(Operation.INSERT, 1, a=1)), table))
+    apply_changes(job(source_of(event(INSERT, 1, a=1)), table))
     assert table.progress.key == ("id",)
     facts = BatchFacts(schema=DIMENSION.schema)
     for key, words in ((("a",), "a"), ((), "no column")):
@@ -212,14 +210,12 @@ def test_updates_that_lack_a_column_are_partial_rows(lateness: Lateness, is_in_p
     narrow = columns(id="int")
     dimension = replace(DIMENSION, schema=narrow, lateness=lateness, policies=Policies(drop=Policy.EVOLVE))
     place = Position(1, 5, 1, 1)
-    facts = BatchFacts(schema=narrow, operations={Operation.UPDATE: 1}, least=place, greatest=place)
+    facts = BatchFacts(schema=narrow, operations={UPDATE: 1}, least=place, greatest=place)
     found = plan(dimension, facts, Progress(), stored=DIMENSION.schema, capabilities=frozenset(Capability))
     assert found.folds_remembered is is_in_part
 
 
 class Lost(MemoryTable):
-    """Loses every race."""
-
     tried = 0
 
     def commit(self, plan: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
@@ -230,7 +226,7 @@ class Lost(MemoryTable):
 @pytest.mark.parametrize("attempts", [1, 3])
 def test_a_batch_that_loses_every_race_fails_after_its_attempts(attempts: int) -> None:
     table = Lost(DIMENSION)
-    one = replace(job(source_of(event(Operation.INSERT, 1, a=1)), table), attempts=attempts)
+    one = replace(job(source_of(event(INSERT, 1, a=1)), table), attempts=attempts)
     with pytest.raises(CommitConflict):
         apply_changes(one)
     assert table.tried == attempts
@@ -240,7 +236,7 @@ def test_a_batch_that_loses_every_race_fails_after_its_attempts(attempts: int) -
 
 def test_a_process_that_is_too_late_writes_nothing() -> None:
     table = MemoryTable(DIMENSION)
-    source = source_of(event(Operation.INSERT, 1, a=1))
+    source = source_of(event(INSERT, 1, a=1))
     slept = replace(job(source, table), read_table_state=table.state)
     prepared = prepare_next_batch(slept)
     assert isinstance(prepared, PreparedBatch)
@@ -254,12 +250,12 @@ def test_a_process_that_is_too_late_writes_nothing() -> None:
 
 def test_a_change_log_of_another_batch_stops_the_table() -> None:
     table = MemoryTable(DIMENSION)
-    source = source_of(event(Operation.INSERT, 1, a=1))
+    source = source_of(event(INSERT, 1, a=1))
     apply_changes(job(source, table))
     (found,) = table.objects[1]
     other = SourceObject("00000002", 2, 1, 0)
     table.objects[1] = (found, replace(found, object=other))
-    source.put(NAME, 2, [event(Operation.UPDATE, 2, a=2)])
+    source.put(NAME, 2, [event(UPDATE, 2, a=2)])
     with pytest.raises(TableError, match="it has 00000001, 00000002, and others were applied"):
         apply_changes(job(source, table))
     table.progress = replace(table.progress, digest=None)
@@ -280,15 +276,13 @@ class Overtaken(MemoryTable):
 
 
 def test_a_process_that_another_overtakes_while_it_reads_begins_again() -> None:
-    table, source = Overtaken(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+    table, source = Overtaken(DIMENSION), source_of(event(INSERT, 1, a=1))
     table.source = source
     apply_changes(replace(job(source, table), read_table_state=table.state))
     assert (table.progress.batch, table.progress.totals.read) == (1, 1)
 
 
 class Trimmed(MemoryTable):
-    """Counts how often it is trimmed."""
-
     trims = 0
 
     def trim(self, progress: Progress) -> None:
@@ -299,7 +293,7 @@ class Trimmed(MemoryTable):
 @pytest.mark.parametrize(("further", "trims"), [(0, 1), (1, 0)])
 def test_a_process_that_another_overtakes_after_its_commit_trims_nothing(further: int, trims: int) -> None:
     """The other process remembers more, and trims its change log itself."""
-    table, source = Trimmed(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+    table, source = Trimmed(DIMENSION), source_of(event(INSERT, 1, a=1))
 
     def standing() -> TableState:
         found = table.state()
@@ -320,7 +314,7 @@ class Raced(Trimmed):
 
 @pytest.mark.parametrize("goes_on", [True, False])
 def test_a_conflict_while_trimming_is_ignored_if_another_process_advanced(goes_on: bool) -> None:
-    table, source = Raced(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+    table, source = Raced(DIMENSION), source_of(event(INSERT, 1, a=1))
 
     def standing() -> TableState:
         found = table.state()
@@ -332,7 +326,7 @@ def test_a_conflict_while_trimming_is_ignored_if_another_process_advanced(goes_o
 
 
 def test_a_process_whose_lease_expires_after_its_commit_trims_nothing() -> None:
-    table, source = Trimmed(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+    table, source = Trimmed(DIMENSION), source_of(event(INSERT, 1, a=1))
 
     def check() -> None:
         if table.progress.batch:
@@ -344,7 +338,7 @@ def test_a_process_whose_lease_expires_after_its_commit_trims_nothing() -> None:
 
 
 def test_a_rolled_back_table_is_no_conflict() -> None:
-    table, source = Overtaken(DIMENSION), source_of(event(Operation.INSERT, 1, a=1))
+    table, source = Overtaken(DIMENSION), source_of(event(INSERT, 1, a=1))
     apply_changes(job(source, table))
     table.progress = Progress()
     with pytest.raises(TableError, match="was rolled back to batch 0"):
@@ -359,7 +353,7 @@ def test_the_listing_is_reported_even_if_nothing_waits() -> None:
             return replace(MemorySource.select_objects(self, dimension, past), unrelated_files=("note.txt",))
 
     source, listed = Littered(), list[ObjectSelection]()
-    source.put(NAME, 1, [event(Operation.INSERT, 1, a=1)])
+    source.put(NAME, 1, [event(INSERT, 1, a=1)])
     apply_changes(job(source, MemoryTable(DIMENSION)), on_listed=listed.append)
     assert [(len(selection.objects), selection.unrelated_files) for selection in listed] == [
         (1, ("note.txt",)),

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from memory_jobs import NAME, columns, item, memory_job, progress_of, table_of
+from memory_jobs import NAME, UPDATE, TableFeed, columns, event, item, memory_job, progress_of, table_of
 
-from lakeward.adapters.memory import MemoryLedger, MemorySource, MemoryTable, MemoryTarget
+from lakeward.adapters.memory import MemoryLedger, MemorySource
 from lakeward.adapters.memory.shaper import MemoryShaper
 from lakeward.core.dimension import ORDERED, Dimension, Unbounded
 from lakeward.core.errors import RepairError
@@ -28,12 +28,11 @@ from lakeward.core.shaping.quality_rules import Range
 from lakeward.core.shaping.reshaping_rules import Drop
 from lakeward.core.shaping.shaped_source import ShapedSource, TableRules
 
-DIMENSION = item(columns(id="int", a="int"))
+DIMENSION = item()
 
 
 def update(sequence: int, a: int) -> ChangeEvent:
-    place = Position(1, sequence, sequence, 1)
-    return ChangeEvent(operation=Operation.UPDATE, position=place, key=(1,), cells={"id": 1, "a": a})
+    return event(UPDATE, sequence, a=a)
 
 
 def bad(sequence: int, reason: Reason = Reason.CAST) -> Reject:
@@ -41,12 +40,10 @@ def bad(sequence: int, reason: Reason = Reason.CAST) -> Reject:
     return Reject(place, reason, ((1,),))
 
 
-def job_after(*items: ChangeEvent | Reject) -> Job[Any]:
-    source = MemorySource()
-    source.put(NAME, 1, items)
-    job = memory_job(DIMENSION, source)
-    apply_changes(job)
-    return job
+def job_after(*items: ChangeEvent | Reject, dimension: Dimension = DIMENSION) -> Job[Any]:
+    feed = TableFeed(dimension)
+    feed.deliver(1, *items)
+    return feed.job
 
 
 def entries(job: Job[Any]) -> list[Entry]:
@@ -87,14 +84,6 @@ def test_the_last_repair_counts_and_can_still_be_discarded() -> None:
     assert (stored_value(job), entries(job)) == (1, [])
 
 
-def test_a_row_without_a_time_gets_the_position_of_its_repaired_time() -> None:
-    job = job_after(update(1, 1), bad(3, Reason.SEQUENCE), update(5, 5))
-    assert stored_value(job) is None, "its place is not known, so all wait"
-    repair_row(job, [repaired(entries(job)[0], time="3")])
-    release(job, Settlement(repaired=entries(job)))
-    assert stored_value(job) == 5
-
-
 def test_a_row_repaired_to_the_highest_position_is_the_newest() -> None:
     """What came after it in the order of the source is judged by it: `recalls`, and what `now` is."""
     job = job_after(update(1, 1), Reject(Position(1, LOAD_SEQUENCE, 1, 2), Reason.SEQUENCE, ((1,),)))
@@ -103,13 +92,8 @@ def test_a_row_repaired_to_the_highest_position_is_the_newest() -> None:
     high = progress_of(job).high_watermark
     assert high is not None
     assert high.sequence == 9
-    truncate_at(
-        replace(job, ledger_writer=LedgerWriter(ledger=MemoryLedger(), now=lambda: 10)),
-        "now",
-        by="me",
-        reason=None,
-        at=10,
-    )
+    ledger_writer = LedgerWriter(ledger=MemoryLedger(), now=lambda: 10)
+    truncate_at(replace(job, ledger_writer=ledger_writer), "now", by="me", reason=None, at=10)
     assert stored_value(job) is None
 
 
@@ -127,37 +111,23 @@ def test_a_row_repaired_for_other_columns_is_refused() -> None:
     job = job_after(update(1, 1), bad(2))
     repair_row(job, [repaired(entries(job)[0])])
     table = table_of(job)
-    table.dimension = replace(DIMENSION, schema=Schema((*DIMENSION.schema, Column("b", Type("int")))))
+    table.dimension = item(WIDE)
     with pytest.raises(RepairError) as refused:
         release(job, Settlement(repaired=entries(job)))
     assert "it lacks b" in str(refused.value.found)
     assert stored_value(job) == 1
 
 
-PARTS = replace(
-    DIMENSION,
-    schema=Schema((*DIMENSION.schema, Column("b", Type("int")))),
-    lateness=Unbounded(),
-)
+WIDE = columns(id="int", a="int", b="int")
+PARTS = item(WIDE, lateness=Unbounded())
 
 
 def job_of_parts(*items: ChangeEvent | Reject) -> Job[Any]:
-    source = MemorySource(lateness=Unbounded())
-    source.put(NAME, 1, items)
-    job = memory_job(PARTS, source)
-    apply_changes(job)
-    return job
+    return job_after(*items, dimension=PARTS)
 
 
 def update_of(sequence: int, key: int = 1, old: int | None = None, **cells: int) -> ChangeEvent:
-    return ChangeEvent(
-        operation=Operation.UPDATE,
-        position=Position(1, sequence, sequence, 1),
-        key=(key,),
-        cells={"id": key, **cells},
-        old_key=None if old is None else (old,),
-        transaction=sequence,
-    )
+    return event(UPDATE, sequence, key, old=old, transaction=sequence, **cells)
 
 
 def rows(job: Job[Any]) -> Mapping[Any, Any]:
@@ -245,13 +215,10 @@ AT_MOST = Range(column="a", most="9")
 
 
 def ruled(source: Schema = SOURCE, quality: tuple[Range, ...] = (AT_MOST,)) -> Job[Any]:
-    rules = TableRules(columns=RULES, quality=quality, source=source)
-    inner = MemorySource()
-    place = Position(1, 2, 2, 1)
-    word = ChangeEvent(operation=Operation.UPDATE, position=place, key=(1,), cells={"nr": 1, "word": "x"})
+    rules, inner = TableRules(columns=RULES, quality=quality, source=source), MemorySource()
+    word = ChangeEvent(operation=UPDATE, position=Position(1, 2, 2, 1), key=(1,), cells={"nr": 1, "word": "x"})
     inner.put(NAME, 2, [word])
-    target = MemoryTarget({NAME: MemoryTable(DIMENSION)})
-    return Job(dimension=DIMENSION, source=ShapedSource(inner, MemoryShaper(rules)), opened=target.open(DIMENSION))
+    return memory_job(DIMENSION, ShapedSource(inner, MemoryShaper(rules)))
 
 
 def test_a_row_under_column_rules_is_repaired_in_the_columns_of_its_source() -> None:
@@ -285,9 +252,7 @@ def test_a_row_under_column_rules_is_repaired_in_the_columns_of_its_source() -> 
         (SOURCE, replace(DIMENSION, schema=Schema(DIMENSION.schema.columns[:1])), "the rules make other columns"),
     ],
 )
-def test_rows_of_undeclared_columns_cannot_be_repaired(
-    source: Schema, dimension: Dimension, said: str
-) -> None:
+def test_rows_of_undeclared_columns_cannot_be_repaired(source: Schema, dimension: Dimension, said: str) -> None:
     with pytest.raises(RepairError) as refused:
         ruled(source).source.written(dimension)
     assert said in f"{refused.value.what} {refused.value.found}"

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from memory_jobs import item
+from memory_jobs import columns, item
 
 from lakeward.core.errors import RepairError
 from lakeward.core.ports import Entry
 from lakeward.core.quarantine.replay import columns_with, with_wider_types
 from lakeward.core.schema import UNDECLARED, Column, Schema, Type, parse_type
 from lakeward.core.schema_changes.evolution import Policies, Policy, compare
-
-
-def schema(**types: str) -> Schema:
-    return Schema(tuple(Column(name, parse_type(type_)) for name, type_ in types.items()))
-
 
 STORED = {"id": "int", "n": "int", "price": "decimal(5,2)", "note": "string"}
 
@@ -34,8 +29,8 @@ STORED = {"id": "int", "n": "int", "price": "decimal(5,2)", "note": "string"}
 def test_columns_become_wider_as_declared_where_the_table_may_follow(
     declared: dict[str, str], policies: Policies, found: dict[str, str]
 ) -> None:
-    dimension = item(schema(**{**STORED, **declared}), policies=policies)
-    assert with_wider_types(dimension, schema(**STORED)) == schema(**{**STORED, **found})
+    dimension = item(columns(**{**STORED, **declared}), policies=policies)
+    assert with_wider_types(dimension, columns(**STORED)) == columns(**{**STORED, **found})
 
 
 FIX = "ix the row, or discard it (`lakeward quarantine fix`, `discard`)."
@@ -81,9 +76,9 @@ REFUSED = {
 def test_a_row_that_cannot_be_replayed_names_the_settings_with_which_the_table_follows(
     changes: dict[str, Type], policies: Policies, advice: str
 ) -> None:
-    stored = schema(**STORED)
-    columns = {**{column.name: column.type for column in stored}, **changes}
-    shown = compare(stored, Schema(tuple(Column(name, type_) for name, type_ in columns.items())))
+    stored = columns(**STORED)
+    types = {**{column.name: column.type for column in stored}, **changes}
+    shown = compare(stored, Schema(tuple(Column(name, type_) for name, type_ in types.items())))
     with pytest.raises(RepairError, match="the table does not follow") as refused:
         columns_with(item(Schema(()), policies=policies), stored, [Entry(**REFUSED)], {1: shown})
     assert refused.value.todo == advice

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import memory_jobs
 import pytest
-from memory_jobs import columns, item
+from memory_jobs import DELETE, INSERT, UPDATE, columns, item
 from model_laws import Player
 
 from lakeward.core.dimension import ORDERED, Within
@@ -17,18 +18,15 @@ from lakeward.core.merge.facts import BatchFacts, Capability
 from lakeward.core.merge.fold import Row
 from lakeward.core.plan import plan
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
 
 NARROW = columns(id="int", a="int")
-WIDE = Schema((*NARROW, Column("b", Type("int"))))
+WIDE = columns(id="int", a="int", b="int")
 DIMENSION = item(NARROW, lateness=Within(10))
-INSERT, UPDATE, DELETE = Operation.INSERT, Operation.UPDATE, Operation.DELETE
 
 
 def event(operation: Operation, at: int, key: int = 1, **cells: Any) -> ChangeEvent:
     """Return a change, committed `at` a time; it comes of an object of its own."""
-    position = Position(1, at, 100 * key + at, 1)
-    return ChangeEvent(operation=operation, position=position, key=(key,), cells={"id": key, **cells}, time=at)
+    return memory_jobs.event(operation, at, key, at=100 * key + at, time=at, **cells)
 
 
 def rows(before: Sequence[ChangeEvent], since: Sequence[ChangeEvent]) -> Player:

@@ -93,19 +93,6 @@ def test_a_table_does_without_a_column_or_keeps_its_wider_type() -> None:
     assert (found.schema, found.changes, found.ignored) == (columns(a="bigint"), (), ("b",))
 
 
-def test_fields_within_columns_follow_as_columns_do() -> None:
-    before = columns(a="struct<x: int>", b="list<struct<x: int>>", c="map<string, struct<x: float>>")
-    after = columns(
-        a="struct<y: date, x: bigint>", b="list<struct<x: int, z: int>>", c="map<string, struct<x: double>>"
-    )
-    found = evolve(before, after, DEFAULT_POLICIES)
-    assert (found.refused, found.absent) == ((), ())
-    assert found.schema == columns(
-        a="struct<x: bigint, y: date>", b="list<struct<x: int, z: int>>", c="map<string, struct<x: double>>"
-    )
-    assert found.stored_columns(after) == found.schema
-
-
 _NESTED = "struct<x: int, y: map<int, struct<z: int, w: int>>>"
 
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from random import Random
 from typing import Any
 
 import pytest
-from catalogue_laws import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from memory_jobs import columns
 
 from lakeward.adapters.sources.csv import layout
-from lakeward.adapters.sources.csv.layout import ExpectedLayout
-from lakeward.core.dimension import TableName
-from lakeward.core.errors import ConfigError
+from lakeward.adapters.sources.csv.layout import OP, ExpectedLayout, find_layout
+from lakeward.adapters.sources.csv.parser import Dialect
+from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.errors import ConfigError, SchemaConflict
 from lakeward.core.schema import Column, Schema, Type, parse_type
 from lakeward.core.settings import source_catalogue
 from lakeward.core.settings.source_catalogue import (
@@ -45,37 +47,12 @@ def table(*columns: str, key: tuple[str, ...] = ("id",)) -> SourceTable:
     return SourceTable(name=NAME, columns=made, key=key)
 
 
-def schema(**types: str) -> Schema:
-    return Schema(tuple(Column(name, parse_type(type_)) for name, type_ in types.items()))
-
-
 def said(*tables: SourceTable) -> list[Answer]:
     return [Answer(since, one) for since, one in enumerate(tables)]
 
 
-def test_without_settings_the_catalogue_decides() -> None:
-    found = complete(DeclaredTable(), said(table("id: int", "name: string")))
-    assert (found.schema, found.key) == (schema(id="int", name="string"), ("id",))
-    assert (found.orders, found.announced) == ((("id", "name"),), frozenset({"id", "name"}))
-
-
-def test_the_type_is_from_the_settings_and_the_order_from_the_catalogue() -> None:
-    found = complete(
-        DeclaredTable(columns=schema(name="binary")), said(table("id: int", "name: string", "at: date"))
-    )
-    assert found.schema == schema(id="int", name="binary", at="date")
-    assert found.announced == {"id", "at"}
-
-
-def test_settings_that_declare_all_columns_decide_their_order() -> None:
-    answers = said(table("id: int"), table("id: int", "name: string"))
-    found = complete(DeclaredTable(columns=schema(name="string", id="int")), answers)
-    assert found.schema.names == ("name", "id")
-    assert found.orders == (("name", "id"),)
-
-
 def test_names_are_those_of_the_settings_whatever_the_case() -> None:
-    declared = DeclaredTable(columns=schema(Name="string"), key=("iD",))
+    declared = DeclaredTable(columns=columns(Name="string"), key=("iD",))
     found = complete(declared, said(table("ID: int", "NAME: string", key=("ID",))))
     assert (found.schema.names, found.key) == (("iD", "Name"), ("iD",))
 
@@ -86,23 +63,23 @@ def test_a_column_without_a_type_here_is_an_error_that_names_it_unless_the_setti
         complete(DeclaredTable(), answers)
     assert "shape" in raised.value.what
     assert "native ?" in (raised.value.found or "")
-    assert complete(DeclaredTable(columns=schema(shape="string")), answers).schema == schema(
+    assert complete(DeclaredTable(columns=columns(shape="string")), answers).schema == columns(
         id="int", shape="string"
     )
-    assert complete(DeclaredTable(left_out=("SHAPE",)), answers).schema == schema(id="int")
+    assert complete(DeclaredTable(left_out=("SHAPE",)), answers).schema == columns(id="int")
 
 
 def test_dropped_columns_stay_readable_and_each_order_is_known() -> None:
     answers = said(table("id: int", "phone: string"), table("id: bigint", "mail: string"))
     found = complete(DeclaredTable(), answers)
-    assert found.schema == schema(id="bigint", mail="string", phone="string")
+    assert found.schema == columns(id="bigint", mail="string", phone="string")
     assert found.orders == (("id", "mail"), ("id", "phone"))
 
 
 def test_a_column_that_is_renamed_by_the_settings_is_one() -> None:
     answers = said(table("id: int", "name: string"), table("id: int", "full_name: string"))
     found = complete(DeclaredTable(renames={"name": "full_name"}), answers)
-    assert found.schema == schema(id="int", full_name="string")
+    assert found.schema == columns(id="int", full_name="string")
     assert found.orders == (("id", "full_name"),)
 
 
@@ -112,11 +89,11 @@ def test_two_columns_that_differ_in_case_alone_are_an_error() -> None:
 
 
 def test_a_narrower_type_and_an_unknown_column_are_warnings() -> None:
-    declared = DeclaredTable(columns=schema(id="int", note="string"))
+    declared = DeclaredTable(columns=columns(id="int", note="string"))
     (narrow, unknown) = sorted(complete(declared, said(table("id: bigint"))).cautions)
     assert "note" in unknown
     assert "native bigint" in narrow
-    assert complete(DeclaredTable(columns=schema(id="bigint")), said(table("id: int"))).cautions == ()
+    assert complete(DeclaredTable(columns=columns(id="bigint")), said(table("id: int"))).cautions == ()
 
 
 def test_another_key_is_a_warning_with_both_keys() -> None:
@@ -141,6 +118,94 @@ def test_changes_of_a_source_table_are_described_in_words() -> None:
     before, after = table("id: int", "a: int"), table("id: bigint", "b: date", key=("id", "b"))
     words = " | ".join(changes(before, after))
     assert all(part in words for part in ("column b (date) is new", "column a (int) is missing", "bigint", "id, b"))
+
+
+LETTERS = ("a", "b", "c", "d")
+TYPES = ("int", "bigint", "string")
+
+
+@dataclass
+class Source:
+    """A table of the source, its descriptions over time, and those that are remembered."""
+
+    random: Random
+    now: int = 0
+    known: tuple[Answer, ...] = ()
+
+    def __post_init__(self) -> None:
+        self.stood: list[tuple[int, SourceTable]] = []
+        for _ in range(self.random.randrange(1, 6)):
+            self.now += self.random.choice([1, KEEP_FOR // 2, KEEP_FOR - 1, KEEP_FOR])
+            table = self._table()
+            self.known = source_catalogue.answers_to_keep(self.known, table, self.now)
+            if not self.stood or self.stood[-1][1] != table:
+                self.stood.append((self.now, table))
+
+    def _table(self) -> SourceTable:
+        if self.stood and self.random.random() < 0.3:
+            return self.stood[-1][1]
+        names = ["id", *self.random.sample(LETTERS, self.random.randrange(4))]
+        types = [self.random.choice(TYPES) for _ in names]
+        columns = (SourceColumn(name=n, written=t, type=parse_type(t)) for n, t in zip(names, types, strict=True))
+        return SourceTable(name=NAME, columns=tuple(columns), key=("id",))
+
+    @property
+    def of_late(self) -> Sequence[tuple[int, SourceTable]]:
+        """The descriptions of the last week."""
+        ends = [since for since, _ in self.stood[1:]]
+        return [one for one, end in zip(self.stood, [*ends, self.now], strict=True) if self.now - end < KEEP_FOR]
+
+
+def check_remembered(source: Source) -> None:
+    """Check that the descriptions of the last week are remembered in order, and no others."""
+    assert [(answer.since, answer.table) for answer in source.known] == [*source.of_late]
+
+
+def check_completed(source: Source) -> None:
+    """Check that each recent column is there once, with its declared or newest type, and all orders are known."""
+    random, tables = source.random, [table for _, table in source.of_late]
+    own = {name: random.choice(TYPES) for name in random.sample(("id", *LETTERS), random.randrange(4))}
+    declared = columns(**own)
+    completed = source_catalogue.complete(DeclaredTable(columns=declared), source.known)
+    newest = {column.name: column.written for table in tables for column in table.columns}
+    assert {c.name: str(c.type) for c in completed.schema} == {**newest, **own}
+    assert completed.announced == newest.keys() - own.keys()
+    last = tables[-1]
+    if own.keys() >= {*last.names}:
+        assert completed.orders == (tuple(own),)
+    else:
+        more = tuple(name for name in own if name not in newest)
+        assert completed.orders[0] == (*last.names, *more)
+        assert {*completed.orders} == {(*table.names, *more) for table in tables}
+
+
+def check_headerless(source: Source) -> None:
+    """Check that a file without a header is read with the columns of its time, or stops if they are unknown."""
+    completed = source_catalogue.complete(DeclaredTable(), source.known)
+    dimension = Dimension(name=NAME, schema=completed.schema, key=("id",), orders=completed.orders)
+    orders = {table.names for _, table in source.of_late}
+    for names in orders:
+        row = ",".join(f"{name}!" for name in names)
+        is_alone = sum(len(other) == len(names) for other in orders) == 1
+        assert _columns(f"{row}\n", dimension, is_load=True) == (names if is_alone else None)
+        assert _columns(f"U,{row}\n", dimension, is_load=False) == ((OP, *names) if is_alone else None)
+
+
+def _columns(head: str, dimension: Dimension, *, is_load: bool) -> tuple[str, ...] | None:
+    expected = ExpectedLayout(replace(dimension), Dialect(), "Op", None)
+    try:
+        return find_layout("f.csv", head, expected, is_load=is_load).columns
+    except SchemaConflict:
+        return None
+
+
+LAWS = (check_remembered, check_completed, check_headerless)
+
+
+def check(seed: int) -> None:
+    """Check all laws on the source of a seed."""
+    for law in LAWS:
+        law(Source(Random(seed)))
 
 
 @given(st.integers(0, 2**32))
@@ -220,12 +285,12 @@ def test_a_rule_taken_away_breaks_a_law(
 
 
 def test_the_key_of_the_table_is_what_the_rules_make_of_that_of_the_source() -> None:
-    source = schema(id="int", name="string")
+    source = columns(id="int", name="string")
     assert table_key(shape([Rename(column="id", to="customer")], source), ("id",)) == ("customer",)
     assert table_key(shape([], source), ("id",)) == ("id",)
 
 
 def test_a_key_that_the_rules_leave_out_must_be_named() -> None:
-    made = shape([Rename(column="id", to="customer")], schema(id="int", name="string"))
+    made = shape([Rename(column="id", to="customer")], columns(id="int", name="string"))
     with pytest.raises(ConfigError, match="name, of the primary key"):
         table_key(replace(made, schema=Schema((Column("customer", Type("int")),))), ("name",))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from memory_jobs import columns
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
@@ -17,10 +18,6 @@ from lakeward.core.shaping.shape import shape
 from lakeward.core.verification.compared_columns import ComparedColumns, match_columns, source_schema
 
 ITEM = TableName("shop", "item")
-
-
-def schema(**types: str) -> Schema:
-    return Schema(tuple(Column(name, parse_type(type_)) for name, type_ in types.items()))
 
 
 def source(**types: str) -> SourceTable:
@@ -70,7 +67,7 @@ def types(found: ComparedColumns) -> dict[str, tuple[str, str]]:
     ],
 )
 def test_both_sides_are_compared_as_the_type_of_the_table(there: str, here: str, expected: tuple[str, str]) -> None:
-    found = match(source(id="int", x=there), schema(id="int", x=here))
+    found = match(source(id="int", x=there), columns(id="int", x=here))
     assert types(found)["x"] == expected
     assert found.left_out == {}
 
@@ -85,7 +82,7 @@ def test_both_sides_are_compared_as_the_type_of_the_table(there: str, here: str,
     ],
 )
 def test_columns_that_cannot_be_compared_are_left_out_and_named(there: str, here: str, why: str) -> None:
-    found = match(source(id="int", x=there), schema(id="int", x=here))
+    found = match(source(id="int", x=there), columns(id="int", x=here))
     assert ([*types(found)], found.left_out) == (["id"], {"x": why})
 
 
@@ -93,7 +90,7 @@ def test_columns_that_one_side_lacks_and_those_of_rules_are_named() -> None:
     rules = (Rename(column="name", to="title"), Trim(column="note"))
     found = match(
         source(id="int", name="string", note="string", internal="string"),
-        schema(id="int", title="string", note="string", added="string"),
+        columns(id="int", title="string", note="string", added="string"),
         *rules,
     )
     assert [(column.name, column.source.name) for column in found.columns] == [("id", "id"), ("title", "name")]
@@ -108,13 +105,13 @@ def test_columns_that_one_side_lacks_and_those_of_rules_are_named() -> None:
 def test_names_are_matched_as_the_feed_spells_them_or_without_case() -> None:
     there = source(ID="int", Name="string")
     for spelled in (str.lower, str):
-        found = match(there, schema(id="int", name="string"), spelled=spelled)
+        found = match(there, columns(id="int", name="string"), spelled=spelled)
         assert [(column.name, column.source.name) for column in found.columns] == [("id", "ID"), ("name", "Name")]
 
 
 def test_a_renamed_column_is_matched_by_its_old_name_at_the_source() -> None:
     policies = Policies(renames={"name": "title"})
-    dimension = Dimension(name=ITEM, schema=schema(id="int", title="string"), key=("id",), policies=policies)
+    dimension = Dimension(name=ITEM, schema=columns(id="int", title="string"), key=("id",), policies=policies)
     form = shape((), Schema(()))
     for old in ("name", "title"):
         found = match_columns(dimension, form, source(**{"id": "int", old: "string"}))
@@ -123,7 +120,7 @@ def test_a_renamed_column_is_matched_by_its_old_name_at_the_source() -> None:
 
 def test_blanks_that_pad_a_text_do_not_count() -> None:
     there = source(id="int", a="bpchar:string", b="CHAR(5):string", c="varchar:string")
-    found = match(there, schema(id="int", a="string", b="string", c="string"))
+    found = match(there, columns(id="int", a="string", b="string", c="string"))
     assert [column.is_padded for column in found.columns] == [False, True, True, False]
 
 
@@ -131,7 +128,7 @@ def test_columns_that_keep_their_first_value_are_not_compared() -> None:
     history = History(kinds={"first": Kind.KEEP_FIRST, "last": Kind.OVERWRITE})
     found = match(
         source(id="int", first="string", last="string"),
-        schema(id="int", first="string", last="string"),
+        columns(id="int", first="string", last="string"),
         history=history,
     )
     assert found.left_out == {"first": "it keeps its first value"}
@@ -148,19 +145,19 @@ def test_a_key_that_the_source_does_not_have_unchanged_is_refused(
     there: SourceTable, rules: tuple[Rule, ...], said: str
 ) -> None:
     with pytest.raises(ConfigError, match="cannot be compared with its source") as refused:
-        match(there, schema(id="string"), *rules)
+        match(there, columns(id="string"), *rules)
     assert said in str(refused.value.found)
 
 
 def test_a_table_without_a_key_is_refused() -> None:
     with pytest.raises(ConfigError, match="has no key"):
-        match_columns(Dimension(name=ITEM, schema=schema(id="int")), shape((), Schema(())), source(id="int"))
+        match_columns(Dimension(name=ITEM, schema=columns(id="int")), shape((), Schema(())), source(id="int"))
 
 
 @pytest.mark.parametrize("there", ["time:string", "TIME(6):string", "timetz:?", "interval:?", "_date:?", "point:?"])
 def test_types_that_debezium_rewrites_are_not_compared_as_text(there: str) -> None:
-    columns, here = source(id="int", x=there, y="uuid:string"), schema(id="int", x="string", y="string")
-    assert match(columns, here).left_out == {}
-    found = match(columns, here, is_debezium=True)
+    there_too, here = source(id="int", x=there, y="uuid:string"), columns(id="int", x="string", y="string")
+    assert match(there_too, here).left_out == {}
+    found = match(there_too, here, is_debezium=True)
     written = there.partition(":")[0]
     assert found.left_out == {"x": f"Debezium writes {written} in a form of its own"}

@@ -37,9 +37,7 @@ def test_ranges_are_about_equally_large_and_at_most_the_allowed_number(keys: lis
 
 
 @given(source=ROWS, table=ROWS, ranges=st.integers(1, 20), most=st.integers(1, 50))
-def test_differing_keys_are_those_whose_rows_differ(
-    source: Side, table: Side, ranges: int, most: int
-) -> None:
+def test_differing_keys_are_those_whose_rows_differ(source: Side, table: Side, ranges: int, most: int) -> None:
     found = compare_rows(digests(source), digests(table), ranges=ranges, most=most)
     keys = sorted({key for key, _ in (*source, *table)})
     unequal = [key for key in keys if summary(source, key) != summary(table, key)]

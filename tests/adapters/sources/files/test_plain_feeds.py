@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from fed import fed
-from plain_feeds import FORMATS, PlainFeed, draw, moment, reread, row_of, write
+from plain_feeds import FORMATS, PlainFeed, draw, moment, row_of, write
 from pyspark.sql import SparkSession
 
 from lakeward.core.errors import LakewardError, SourceError
@@ -30,24 +30,6 @@ def landing(folder: Path) -> Path:
 
 def rows_of(feed: PlainFeed) -> Mapping[int, dict[str, Any]]:
     return {key: row_of(line) for key, line in feed.final.items()}
-
-
-@pytest.mark.parametrize("format_", FORMATS)
-def test_a_reader_by_the_page_finds_the_newest_rows(format_: str, tmp_path: Path) -> None:
-    for seed in range(150):
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        feed = draw(seed, format_)
-        write(feed, folder)
-        assert reread(feed, folder) == rows_of(feed), seed
-
-
-@pytest.mark.parametrize("format_", FORMATS)
-def test_a_reader_that_goes_by_arrival_does_not(format_: str, tmp_path: Path) -> None:
-    """The law can fail: some history ends otherwise where the order is passed over."""
-    feed = draw(1, format_, KEYS)
-    write(feed, tmp_path)
-    assert reread(feed, tmp_path, by_order=False).keys() != rows_of(feed).keys()
 
 
 @pytest.mark.parametrize("format_", FORMATS)
