@@ -16,10 +16,14 @@ from lakeward.adapters.formats.shared.storage.file_cache import FileCache
 from lakeward.adapters.spark.merge.resolution import POS
 from lakeward.adapters.spark.sql.names import PREFIX
 
-MOST_OF_A_FILE: Final = 8 * 1024**2
-"""The most bytes of a file to keep; larger ones are read in pieces with each batch."""
+MOST_ROWS: Final = 250_000
+MOST_STORED_BYTES: Final = 8 * 1024**2
+"""The most rows of a file to keep, and the most bytes of their columns in it. Larger files are read in pieces."""
 
-_COLUMNS: Final[FileCache[pa.Table]] = FileCache(64 * 1024**2)
+_MOST_BYTES: Final = 32 * 1024**2
+"""The most bytes of a file to keep: texts may take more space than in the file."""
+
+_COLUMNS: Final[FileCache[pa.Table]] = FileCache(2 * _MOST_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +47,7 @@ def kept_columns(content: Hashable, wanted: pa.Schema) -> pa.Table | None:
 
 def keep_columns(content: Hashable, rows: pa.Table) -> None:
     """Keep columns of a file unless they are too large."""
-    if content is not None and rows.nbytes <= MOST_OF_A_FILE:
+    if content is not None and rows.nbytes <= _MOST_BYTES:
         _COLUMNS.put(_key(content, rows.schema), rows, rows.nbytes)
 
 

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
 from lakeward.adapters.formats.shared.storage.loaded_columns import (
-    MOST_OF_A_FILE,
+    MOST_ROWS,
+    MOST_STORED_BYTES,
     LoadedColumns,
     are_kept,
     keep_columns,
@@ -163,8 +164,10 @@ class _Reader:
 
     def _is_kept(self, file: _OpenFile) -> bool:
         """Return whether all wanted columns of a file are read at once, to be kept."""
-        is_whole = len(file.names) == len(self.wanted) and file.size <= MOST_OF_A_FILE
-        return file.stored.content is not None and is_whole and are_kept(self.wanted, self.keys.column_names)
+        is_whole = len(file.names) == len(self.wanted)
+        is_small = file.parquet.metadata.num_rows <= MOST_ROWS and file.size <= MOST_STORED_BYTES
+        is_named = file.stored.content is not None
+        return is_named and is_whole and is_small and are_kept(self.wanted, self.keys.column_names)
 
     def _all_rows(self, file: _OpenFile) -> pa.Table:
         rows = file.parquet.read(list(file.names.values()), use_threads=False)

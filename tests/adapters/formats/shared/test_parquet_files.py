@@ -38,6 +38,7 @@ def _file(rows: pa.Table, number: int = 0, deleted: Sequence[int] = ()) -> Store
 
 
 _EPOCH: Final = "_lakeward_epoch"
+_ONE: Final = pa.table({"id": [1]})
 
 
 @given(
@@ -101,14 +102,15 @@ def test_only_columns_that_each_batch_reads_are_kept(wanted: Any, is_kept: bool)
     assert (kept_columns(content, schema) is not None) is is_kept
 
 
-def test_columns_of_another_type_are_read_again() -> None:
-    """The column became wider meanwhile."""
-    content, data = object(), _written(pa.table({"id": pa.array([1], pa.int32())}))
-    stored = StoredFile("file", lambda: BytesIO(data), BitMap64, content)
-    for type_ in (pa.int32(), pa.int64()):
-        found = read_rows([stored], _same, pa.schema([("id", type_)]), pa.table({"id": pa.array([1], type_)}))
+def test_columns_of_a_large_file_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_files, "MOST_ROWS", 1)
+    wanted = pa.schema([("id", pa.int64())])
+    for ids in ([1], [1, 2]):
+        content, data = object(), _written(pa.table({"id": ids}))
+        found = read_rows([StoredFile("file", partial(BytesIO, data), BitMap64, content)], _same, wanted, _ONE)
         assert found is not None
-        assert (found["id"].type, found["id"].to_pylist()) == (type_, [1])
+        assert found["id"].to_pylist() == [1]
+        assert (kept_columns(content, wanted) is not None) is (len(ids) == 1)
 
 
 def test_more_files_are_read_here_once_their_columns_are_kept() -> None:
