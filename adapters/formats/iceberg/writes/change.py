@@ -115,8 +115,8 @@ class Change:
         """Mark rows as deleted, given by their positions in each data file. A file without other rows goes."""
         self.deletions = deletions(self.jvm, str(self.table.name()), self.io, self.files.all(), positions)
         version = self.jvm.iceberg.TableUtil.formatVersion(self.table)
-        remaining = [deletion for deletion in self.deletions if not deletion.is_whole]
-        self.delete_files += write_deletes(self.jvm, self.table, self.io, remaining, version=version)
+        partial_deletions = [deletion for deletion in self.deletions if not deletion.is_whole]
+        self.delete_files += write_deletes(self.jvm, self.table, self.io, partial_deletions, version=version)
 
     def rewrite(self, files: Sequence[str], removed: DataFrame, plan: MergePlan, rows: DataFrame | None) -> None:
         """Rewrite these files without the rows whose keys are in `removed`, and with new `rows`."""

@@ -76,8 +76,8 @@ def rows_with_keys(files: Sequence[LoadedColumns], keys: pa.Table, schema: pa.Sc
     numbers = np.searchsorted(ends, live, side="right")
     starts = ends - np.array([file.rows.num_rows for file in files])
     paths = pa.array([file.path for file in files], pa.string()).take(pa.array(numbers))
-    taken = rows.take(pa.array(live))
-    return pa.Table.from_arrays([*taken.columns, paths, pa.array(live - starts[numbers])], schema=schema)
+    live_rows = rows.take(pa.array(live))
+    return pa.Table.from_arrays([*live_rows.columns, paths, pa.array(live - starts[numbers])], schema=schema)
 
 
 def _without(positions: np.ndarray[Any, Any], deleted: BitMap64) -> np.ndarray[Any, Any]:

@@ -81,8 +81,8 @@ def read_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema, keys
         return None
     if not all(_is_comparable(wanted.field(name).type, keys[name]) for name in keys.column_names):
         return None
-    kept = {file.path: kept_columns(file.content, wanted) for file in files}
-    unknown_files = [file for file in files if kept[file.path] is None]
+    known_columns = {file.path: kept_columns(file.content, wanted) for file in files}
+    unknown_files = [file for file in files if known_columns[file.path] is None]
     if len(unknown_files) > MOST_FILES:
         return None
     try:
@@ -95,10 +95,12 @@ def read_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema, keys
             if None in opened or sum(file.size for file in opened if file is not None) > _MOST_BYTES:
                 return None
             parts = [*pool.map(reader.read, opened)]
-        loaded = [
-            LoadedColumns(file.path, file.deleted, rows) for file in files if (rows := kept[file.path]) is not None
+        loaded_files = [
+            LoadedColumns(file.path, file.deleted, rows)
+            for file in files
+            if (rows := known_columns[file.path]) is not None
         ]
-        return pa.concat_tables([*parts, rows_with_keys(loaded, reader.keys, reader.schema)])
+        return pa.concat_tables([*parts, rows_with_keys(loaded_files, reader.keys, reader.schema)])
     except (OSError, pa.ArrowException):  # Spark reads the files, or reports what is wrong with them
         return None
 
