@@ -14,7 +14,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.partitioning import PartitionField, PartitionSpec
-from pyiceberg.table import Table
+from pyiceberg.table import FileScanTask, Table
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import StructType
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from lakeward.adapters.formats.iceberg.java import Jvm, committing
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.metadata.columns import columns_in, to_iceberg
-from lakeward.adapters.formats.iceberg.side_tables.append import append
+from lakeward.adapters.formats.iceberg.side_tables.append import append, compact
 from lakeward.adapters.formats.shared.side_tables.keys import combine_frames
 from lakeward.adapters.formats.shared.side_tables.side_table import (
     HOURS_KEPT,
@@ -297,18 +297,16 @@ class IcebergSideTable(SideTable):
             writer.overwrite(F.expr(condition))
 
     def gather(self, condition: str) -> None:
-        """Compact the rows that meet a condition of Iceberg into one file, if they are few and their files many."""
+        """Compact small files with rows that meet a condition of Iceberg into one, if they are many."""
         table = self.load()
         if table is None:
             return
         if _loses_nulls(column.type for column in columns_in(table.schema(), str(self.table))):
             return
-        tasks = list(table.scan(row_filter=condition, selected_fields=(names.BATCH,)).plan_files())
-        rows = sum(task.file.record_count for task in tasks)
-        if len(tasks) < MANY_FILES or rows > MOST_IN_ARROW:
-            return
-        with committing(str(self.table)):
-            table.overwrite(table.scan(row_filter=condition).to_arrow(), overwrite_filter=condition)
+        tasks = _small_files(table.scan(row_filter=condition, selected_fields=(names.BATCH,)).plan_files())
+        if len(tasks) >= MANY_FILES:
+            with committing(str(self.table)):
+                compact(table, tasks)
 
     def expire(self) -> None:
         """Remove snapshots older than an hour, and all but the newest ones if there are too many."""
@@ -327,6 +325,17 @@ def _version_of(table: Table | None) -> int | None:
     """Return the snapshot id of a table, or None if it has none yet."""
     snapshot = None if table is None else table.current_snapshot()
     return None if snapshot is None else snapshot.snapshot_id
+
+
+def _small_files(tasks: Iterable[FileScanTask]) -> Sequence[FileScanTask]:
+    """Return the tasks of small files, as many as may be read into this process together."""
+    result, rows = list[FileScanTask](), 0
+    for task in tasks:
+        count = task.file.record_count
+        if count <= MOST_IN_ARROW // MANY_FILES and rows + count <= MOST_IN_ARROW and not task.delete_files:
+            result.append(task)
+            rows += count
+    return result
 
 
 def _loses_nulls(types: Iterable[Type]) -> bool:

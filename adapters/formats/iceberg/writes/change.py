@@ -112,10 +112,11 @@ class Change:
                 files.delete(folder, False)
 
     def delete(self, positions: Mapping[str, BitMap64]) -> None:
-        """Mark rows as deleted, given by their positions in each data file."""
+        """Mark rows as deleted, given by their positions in each data file. A file without other rows goes."""
         self.deletions = deletions(self.jvm, str(self.table.name()), self.io, self.files.all(), positions)
         version = self.jvm.iceberg.TableUtil.formatVersion(self.table)
-        self.delete_files += write_deletes(self.jvm, self.table, self.io, self.deletions, version=version)
+        partial_deletions = [deletion for deletion in self.deletions if not deletion.is_whole]
+        self.delete_files += write_deletes(self.jvm, self.table, self.io, partial_deletions, version=version)
 
     def rewrite(self, files: Sequence[str], removed: DataFrame, plan: MergePlan, rows: DataFrame | None) -> None:
         """Rewrite these files without the rows whose keys are in `removed`, and with new `rows`."""
@@ -216,7 +217,9 @@ class Change:
         """Fill an update that marks rows as deleted, drops files and adds others."""
         update = update.conflictDetectionFilter(always).validateDeletedFiles()
         update = update.validateNoConflictingDataFiles().validateNoConflictingDeleteFiles()
-        update.validateDataFilesExist(self.jvm.list([deletion.path for deletion in self.deletions]))
+        update.validateDataFilesExist(
+            self.jvm.list([deletion.path for deletion in self.deletions if not deletion.is_whole])
+        )
         files = self.jvm.iceberg.util.ContentFileUtil
         for task in self.dropped:
             update.removeRows(task.file())
@@ -228,6 +231,8 @@ class Change:
         for file in self.delete_files:
             update.addDeletes(file)
         for deletion in self.deletions:
+            if deletion.is_whole:
+                update.removeRows(deletion.task.file())
             for replaced in deletion.replaced:
                 update.removeDeletes(replaced)
         return update

@@ -17,13 +17,15 @@ OF_POSITIONS: Final = "position-deletes"
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A data file: Iceberg's scan `task`, its format, and its `deletes` as Iceberg describes them.
+    """A data file: Iceberg's scan `task`, its format, its `rows`, and its `deletes` as Iceberg describes them.
 
     A description is what `ContentFileParser` writes, with names such as `file-path` and `content-offset`.
     """
 
     task: Any
     format: str
+    size: int
+    rows: int
     deletes: Sequence[Mapping[str, Any]]
 
     @property
@@ -60,7 +62,8 @@ class DataFiles:
         for task in tasks:
             described = json.loads(describe(task))
             file, deletes = described["data-file"], [_named(delete) for delete in described.get("delete-files", ())]
-            self._files[file["file-path"]] = DataFile(task, _named(file)["file-format"], deletes)
+            size, rows = file["file-size-in-bytes"], file["record-count"]
+            self._files[file["file-path"]] = DataFile(task, _named(file)["file-format"], size, rows, deletes)
 
 
 def _named(file: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -28,6 +28,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.formats.iceberg.java import Jvm, indexed
 from lakeward.adapters.formats.iceberg.writes.data_files import OF_POSITIONS, DataFile
+from lakeward.adapters.formats.shared.storage.file_cache import FileCache
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql.names import PREFIX
 from lakeward.core.errors import TableError
@@ -43,19 +44,28 @@ _DELETE_SCHEMA: Final = pa.schema(
     ]
 )
 
+_POSITIONS: Final[FileCache[BitMap64]] = FileCache(16 * 1024**2)
+"""The positions of a data file in delete files that this process has read or written."""
+
 
 @dataclass(slots=True)
 class Deletion:
-    """The deleted positions of one data file, those deleted before included.
+    """The deleted positions of one data file, those deleted before included, and the number of its `rows`.
 
     The path is written exactly as the table writes it: Iceberg ignores any other spelling.
     """
 
     path: str
     task: Any
+    rows: int
     positions: BitMap64
     newly_deleted: int = 0
     replaced: list[Any] = field(default_factory=list)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether no row of the file is left."""
+        return len(self.positions) == self.rows
 
 
 def runs(rows: DataFrame) -> DataFrame:
@@ -98,7 +108,7 @@ def deletions(
     """Return the deletions of each data file, with the delete files that they replace."""
     result, files = [], jvm.iceberg.util.ContentFileUtil
     for path, positions in rows.items():
-        deletion, before = Deletion(path, data[path].task, positions), BitMap64()
+        deletion, before = Deletion(path, data[path].task, data[path].rows, positions), BitMap64()
         deletes = indexed(deletion.task.deletes()) if data[path].deletes else ()
         for described, delete in zip(data[path].deletes, deletes, strict=True):
             if described["content"] == OF_POSITIONS:
@@ -112,10 +122,23 @@ def deletions(
 
 
 def deleted_positions(table: str, io: FileIO, file: Mapping[str, Any], path: str) -> BitMap64:
-    """Read which positions of a data file a delete file marks. `file` is Iceberg's description of that.
+    """Return which positions of a data file a delete file marks. `file` is Iceberg's description of that.
 
     Raises TableError for a format that lakeward does not read.
     """
+    key = file["file-path"], file.get("content-offset"), path
+    positions = _POSITIONS.get(key)
+    if positions is None:
+        positions = _read_positions(table, io, file, path)
+        _keep(key, positions)
+    return positions
+
+
+def _keep(key: tuple[str, int | None, str], positions: BitMap64) -> None:
+    _POSITIONS.put(key, positions, len(positions.serialize()))
+
+
+def _read_positions(table: str, io: FileIO, file: Mapping[str, Any], path: str) -> BitMap64:
     if file["file-format"] == "puffin":
         return _decode(_read(io, file["file-path"], file["content-offset"], file["content-size-in-bytes"]))
     if file["file-format"] != "parquet":
@@ -161,6 +184,7 @@ def _write_positions(files: _DeleteFiles, deletion: Deletion) -> Any:
     buffer = BytesIO()
     pq.write_table(rows, buffer, compression="zstd")
     location = files.write(f"{uuid.uuid4()}-deletes.parquet", buffer.getvalue(), deletion)
+    _keep((location, None, deletion.path), deletion.positions)
     builder = files.builder(deletion, len(positions))
     builder.withPath(location)
     builder.withFormat("PARQUET")
@@ -178,6 +202,7 @@ def _write_vectors(files: _DeleteFiles, deletions_: Sequence[Deletion]) -> Itera
     content += _puffin_footer(blobs)
     location = files.write(f"{uuid.uuid4()}-deletes.puffin", bytes(content))
     for deletion, offset, length in blobs:
+        _keep((location, offset, deletion.path), deletion.positions)
         builder = files.builder(deletion, len(deletion.positions))
         builder.withPath(location)
         builder.withFormat("PUFFIN")

@@ -45,7 +45,7 @@ def trim(
     if progress.epoch > 1:
         kinds = "', '".join((DELETE, CHANGE, BASE, WAITING, RELEASED))
         conditions.append(f"({KIND} in ('{kinds}') and {names.EPOCH} < {progress.epoch})")
-    if folds and progress.low_watermark is not None and progress.low_watermark.epoch == progress.epoch:
+    if folds and progress.low_watermark is not None and _has_passed_events(change_log, progress):
         held_positions, remembered = barriers(holds) if holds else None, change_log.events(progress.batch)
         if remembered is not None:
             with spread(remembered.sparkSession, remembered.count()):
@@ -54,9 +54,19 @@ def trim(
         conditions.append(f"({KIND} in ('{WAITING}', '{RELEASED}') and {names.BATCH} <= {progress.batch})")
     if conditions:
         change_log.table.forget(" or ".join(conditions))
-    for kind in (BATCH, DELETE, CHANGE):
-        change_log.table.gather(f"{KIND} = '{kind}' and {names.BATCH} <= {progress.batch}")
+    kinds = "', '".join((BATCH, DELETE, CHANGE))
+    change_log.table.gather(f"{KIND} in ('{kinds}') and {names.BATCH} <= {progress.batch}")
     change_log.table.expire()
+
+
+def _has_passed_events(change_log: ChangeLogTable, progress: Progress) -> bool:
+    """Return whether the low watermark has passed remembered events; bounds of files mostly decide."""
+    low_watermark = progress.low_watermark
+    if low_watermark is None or low_watermark.epoch != progress.epoch:
+        return False
+    condition = f"{KIND} in ('{DELETE}', '{CHANGE}') and {names.BATCH} <= {progress.batch}"
+    condition += f" and {names.EPOCH} = {progress.epoch} and {names.SEQUENCE} <= {low_watermark.sequence}"
+    return bool(change_log.table.rows(condition, (KIND,)).num_rows)
 
 
 def _give_up_unsettled(

@@ -30,7 +30,7 @@ from lakeward.adapters.formats.shared.change_log.entries import (
     WAITING,
 )
 from lakeward.adapters.formats.shared.rows.system_columns import position_of
-from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES, OpenSideTable
+from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES, UNKNOWN, OpenSideTable
 from lakeward.adapters.spark.history.version_rows import previous_columns
 from lakeward.adapters.spark.merge.fold.fold_items import unset_columns, with_all
 from lakeward.adapters.spark.merge.resolution import stored_column
@@ -55,6 +55,7 @@ class ChangeLogTable:
         self.table = open_side_table(CHANGES, dimension.new_names, lambda: self.rows.names)
         self.batches = BatchLog(dimension.name, self.table)
         self.coming_columns: ComingColumns = NO_COMING_COLUMNS
+        self._version_without_key_changes: int | None = UNKNOWN
 
     @property
     def rows(self) -> Schema:
@@ -68,10 +69,25 @@ class ChangeLogTable:
 
     def has_key_changes(self, upto: int) -> bool:
         """Return True if a key change up to batch `upto` is remembered or waits. Needs no Spark."""
-        if not self.has_parts:
+        if not self.has_parts or self._is_without_key_changes:
             return False
         within = f"{names.BATCH} <= {upto} and {names.EPOCH} = {self.batches.epoch}"
-        return bool(self.table.rows(f"{OLD_RECORD} is not null and {within}", (KIND,)).num_rows)
+        if self.table.rows(f"{OLD_RECORD} is not null and {within}", (KIND,)).num_rows:
+            return True
+        self._version_without_key_changes = self.batches.version
+        return False
+
+    @property
+    def _is_without_key_changes(self) -> bool:
+        """Whether this process knows that the change log has no key change, without reading it."""
+        return self.batches.version != UNKNOWN and self.batches.version == self._version_without_key_changes
+
+    def set_version(self, version: int | None, *, may_have_key_changes: bool) -> None:
+        """Set the version after this process has added entries to the version that it knew."""
+        was_without = self._is_without_key_changes
+        self.batches.version = version
+        if was_without and not may_have_key_changes:
+            self._version_without_key_changes = version
 
     @property
     def counts(self) -> str:

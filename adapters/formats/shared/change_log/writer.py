@@ -63,7 +63,9 @@ def record_batch(
         version = change_log.table.add(
             columns, frames, rows, count=count, size=size, partition_by=KIND, since=batches.version
         )
-    batches.newest_written, batches.version = plan.batch, version
+    batches.newest_written = plan.batch
+    has_old_keys = OLD_RECORD in rows.column_names and rows[OLD_RECORD].null_count < rows.num_rows
+    change_log.set_version(version, may_have_key_changes=bool(frames) or has_old_keys)
 
 
 def entries_of(dimension: Dimension, frame: DataFrame, kind: str, plan: MergePlan) -> DataFrame:

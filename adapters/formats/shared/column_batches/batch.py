@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from lakeward.adapters.formats.shared.resolution.strategies.whole_rows import whole_rows_suffice
 from lakeward.adapters.formats.shared.side_tables.side_table_pair import SideTables
+from lakeward.adapters.formats.shared.small_batches.change_log_reader import needs_change_log
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded, are_whole, compares_alike
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import Dimension
@@ -21,6 +22,26 @@ from lakeward.core.plan import MergePlan
 
 INDEX: Final = "_lakeward_index"
 """Column of an event: its index in the order in which the events of the batch apply."""
+
+MANY_REMEMBERED: Final = 10_000
+"""From this number of remembered events on, a small batch that needs them is resolved in columns where possible.
+
+The core reads all entries of the change log with each batch. Columns read none.
+"""
+
+
+def remembers_many(side_tables: SideTables, plan: MergePlan) -> bool:
+    """Return whether the core would have to read a long change log to resolve a small batch of flat rows."""
+    if not needs_change_log(plan) or any(column.type.is_nested for column in plan.dimension.schema):
+        return False
+    count, low_watermark = plan.facts.read, plan.low_watermark
+    for batch in side_tables.change_log.batches.records.values():
+        record = batch.record
+        if batch.epoch != plan.epoch or record is None:
+            continue
+        if low_watermark is None or record.greatest.source_order > low_watermark:
+            count += sum(item.rows for item in batch.facts)
+    return count >= MANY_REMEMBERED
 
 
 def why_not_resolved(side_tables: SideTables, plan: MergePlan) -> str | None:

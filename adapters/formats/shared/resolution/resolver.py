@@ -9,11 +9,13 @@ the new rows of a batch (`Arrivals`), and, where events are folded in order, the
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final, TypeAlias
 
 from pyspark.sql import DataFrame
 
+from lakeward.adapters.formats.shared.column_batches.batch import remembers_many
 from lakeward.adapters.formats.shared.column_batches.resolver import resolve_columns
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.resolution.steps.arrivals import sort_arrivals
@@ -83,11 +85,14 @@ def resolve_plan(
 def _without_spark(
     side_tables: SideTables, plan: MergePlan, frame: Frame, table: TableSnapshot | None, reason: str | None
 ) -> MergeResult | None:
-    """Resolve a batch with the core, or in columns if it is larger and in this process; None if it is in Spark.
+    """Resolve a batch with the core, or in columns if it is in this process; None if it is in Spark.
 
     `reason` says why the core does not resolve it. Raises SparkNeeded if Spark must do it.
     """
     if reason is None:
+        if isinstance(frame, LocalFrame) and remembers_many(side_tables, plan):
+            with suppress(SparkNeeded):  # the core resolves what cannot be resolved in columns
+                return resolve_columns(side_tables, plan, frame, table)
         return resolve_small_batch(side_tables, plan, frame, table)
     if isinstance(frame, LocalFrame) and side_tables.small_batch:
         return resolve_columns(side_tables, plan, frame, table)

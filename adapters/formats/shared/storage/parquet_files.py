@@ -6,7 +6,7 @@ was changed other than by widening, are left to Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
@@ -18,11 +18,24 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
+from lakeward.adapters.formats.shared.storage.loaded_columns import (
+    MOST_ROWS,
+    MOST_STORED_BYTES,
+    LoadedColumns,
+    are_kept,
+    keep_columns,
+    kept_columns,
+    matching_indices,
+    rows_with_keys,
+)
 from lakeward.adapters.spark.frames.local_casts import are_whole
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 
 MOST_FILES: Final = 200
-"""A table with more data files is read by Spark."""
+"""A table with more data files that this process has to open is read by Spark."""
+
+MOST_KEPT_FILES: Final = 1_000
+"""A table with more data files is read by Spark, even if this process has opened them before."""
 
 _MOST_BYTES: Final = 512 * 1024**2
 """The most bytes to read, as stored in the files."""
@@ -43,11 +56,16 @@ _KEY_TYPES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A data file: its path as the table writes it, and functions that open it and return its deleted rows."""
+    """A data file: its path as the table writes it, and functions that open it and return its deleted rows.
+
+    `content` names the file and what its columns are, so that columns that were read may be kept. With None they
+    are read each time.
+    """
 
     path: str
     open: Callable[[], Any]
     deleted: Callable[[], BitMap64]
+    content: Hashable = None
 
 
 Names = Callable[[pa.Schema], Mapping[str, str]]
@@ -59,9 +77,13 @@ def read_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema, keys
 
     Returns None if only Spark can read them, or if they are too large.
     """
-    if len(files) > MOST_FILES or any(not _is_simple(field.type) for field in wanted):
+    if len(files) > MOST_KEPT_FILES or any(not _is_simple(field.type) for field in wanted):
         return None
     if not all(_is_comparable(wanted.field(name).type, keys[name]) for name in keys.column_names):
+        return None
+    known_columns = {file.path: kept_columns(file.content, wanted) for file in files}
+    unknown_files = [file for file in files if known_columns[file.path] is None]
+    if len(unknown_files) > MOST_FILES:
         return None
     try:
         distinct_keys = keys.cast(pa.schema([wanted.field(name) for name in keys.column_names])).group_by(
@@ -69,10 +91,16 @@ def read_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema, keys
         )
         with ExitStack() as opened_files, ThreadPoolExecutor(_AT_ONCE) as pool:
             reader = _Reader(names, wanted, distinct_keys.aggregate([]), opened_files)
-            opened = list(pool.map(reader.open, files))
+            opened = list(pool.map(reader.open, unknown_files))
             if None in opened or sum(file.size for file in opened if file is not None) > _MOST_BYTES:
                 return None
-            return pa.concat_tables([reader.empty, *pool.map(reader.read, opened)])
+            parts = [*pool.map(reader.read, opened)]
+        loaded_files = [
+            LoadedColumns(file.path, file.deleted, rows)
+            for file in files
+            if (rows := known_columns[file.path]) is not None
+        ]
+        return pa.concat_tables([*parts, rows_with_keys(loaded_files, reader.keys, reader.schema)])
     except (OSError, pa.ArrowException):  # Spark reads the files, or reports what is wrong with them
         return None
 
@@ -122,6 +150,12 @@ class _Reader:
         """Return the rows of a file with wanted keys, without deleted rows."""
         if not set(self.keys.column_names) <= file.names.keys():  # the file has no key columns
             return self.empty
+        if self._is_kept(file):
+            rows = self._all_rows(file)
+            keep_columns(file.stored.content, rows)
+            return rows_with_keys(
+                [LoadedColumns(file.stored.path, file.stored.deleted, rows)], self.keys, self.schema
+            )
         parts, first, deleted = [self.empty], 0, file.stored.deleted()
         for group in range(file.parquet.metadata.num_row_groups):
             count = file.parquet.metadata.row_group(group).num_rows
@@ -129,6 +163,18 @@ class _Reader:
                 parts += self._read(file, group, first, deleted)
             first += count
         return pa.concat_tables(parts)
+
+    def _is_kept(self, file: _OpenFile) -> bool:
+        """Return whether all wanted columns of a file are read at once, to be kept."""
+        is_whole = len(file.names) == len(self.wanted)
+        is_small = file.parquet.metadata.num_rows <= MOST_ROWS and file.size <= MOST_STORED_BYTES
+        is_named = file.stored.content is not None
+        return is_named and is_whole and is_small and are_kept(self.wanted, self.keys.column_names)
+
+    def _all_rows(self, file: _OpenFile) -> pa.Table:
+        rows = file.parquet.read(list(file.names.values()), use_threads=False)
+        columns = [self._column(rows, file.names, field.name).combine_chunks() for field in self.wanted]
+        return pa.Table.from_arrays(columns, schema=self.wanted)
 
     def _read(self, file: _OpenFile, group: int, first: int, deleted: BitMap64) -> Sequence[pa.Table]:
         parts, columns = [], list(file.names.values())
@@ -144,17 +190,8 @@ class _Reader:
 
     def _matching_indices(self, rows: pa.Table, names: Mapping[str, str]) -> np.ndarray[Any, Any]:
         """Return the indices of the rows with wanted keys."""
-        masks = [pc.is_in(self._column(rows, names, name), self.keys[name]) for name in self.keys.column_names]
-        mask = masks[0]
-        for other in masks[1:]:
-            mask = pc.and_(mask, other)
-        indices = np.asarray(pc.indices_nonzero(mask).to_numpy(), np.int64)
-        if len(masks) == 1 or not len(indices):
-            return indices
-        key_columns = [self._column(rows, names, name).take(pa.array(indices)) for name in self.keys.column_names]
-        table = pa.table([*key_columns, pa.array(indices)], [*self.keys.column_names, POS])
-        matches = table.join(self.keys, self.keys.column_names, join_type="left semi")[POS]
-        return np.asarray(np.sort(matches.to_numpy()))
+        columns = {name: self._column(rows, names, name) for name in self.keys.column_names}
+        return matching_indices(pa.table(columns), self.keys)
 
     def _column(self, rows: pa.Table, names: Mapping[str, str], name: str) -> pa.ChunkedArray:
         return rows[names[name]].cast(self.wanted.field(name).type)

@@ -1,4 +1,4 @@
-"""Rows that PyIceberg adds: as it does itself, with fewer copies of the metadata."""
+"""Rows that PyIceberg adds: as it does itself, with fewer copies of the metadata. Small files become one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Table
 from pyiceberg.table.snapshots import Operation
 
-from lakeward.adapters.formats.iceberg.side_tables.append import append
+from lakeward.adapters.formats.iceberg.side_tables.append import append, compact
 
 ROWS = pa.table({"id": [1, 2], "note": ["a", None]})
 
@@ -55,3 +55,25 @@ def test_metadata_is_worked_out_once_for_each_update(table: Table, monkeypatch: 
     monkeypatch.setattr(module, "update_table_metadata", counted)
     append(table, ROWS)
     assert len(worked_out) <= 3
+
+
+def test_files_become_one_with_their_rows_and_others_stay(table: Table) -> None:
+    for number in range(3):
+        append(table, pa.table({"id": [number], "note": ["a"]}))
+    tasks = sorted(table.scan().plan_files(), key=lambda task: task.file.file_path)
+    compact(table, tasks[1:])
+    files = {task.file.file_path: task.file.record_count for task in table.refresh().scan().plan_files()}
+    assert sorted(files.values()) == [1, 2]
+    assert files[tasks[0].file.file_path] == 1
+    rows = table.scan().to_arrow().sort_by("id").to_pylist()
+    assert rows == [{"id": number, "note": "a"} for number in range(3)]
+
+
+def test_files_that_others_have_replaced_meanwhile_stay_as_they_are(table: Table) -> None:
+    append(table, ROWS)
+    append(table, ROWS)
+    other = table.catalog.load_table("shop.item")
+    compact(other, [*other.scan().plan_files()])
+    with pytest.raises(CommitFailedException):
+        compact(table, [*table.scan().plan_files()])
+    assert table.refresh().scan().count() == 2 * len(ROWS)

@@ -19,25 +19,28 @@ from merge_plans import make_plan
 from sparkless import no_spark
 from tries import tries
 
+from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
 from lakeward.adapters.formats.shared.change_log.entries import columns_in_part, columns_of
 from lakeward.adapters.formats.shared.column_batches import batch, resolver
-from lakeward.adapters.formats.shared.column_batches.batch import ColumnBatch, why_not_resolved
+from lakeward.adapters.formats.shared.column_batches.batch import MANY_REMEMBERED, ColumnBatch, why_not_resolved
 from lakeward.adapters.formats.shared.column_batches.entries import entries_of_events
 from lakeward.adapters.formats.shared.column_batches.resolver import COLUMNS, resolve_columns
 from lakeward.adapters.formats.shared.column_batches.verdicts import KeyVerdicts
+from lakeward.adapters.formats.shared.resolution.resolver import resolve_plan
 from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.side_tables.side_table import with_schema
 from lakeward.adapters.formats.shared.small_batches.change_log_entries import Entries
 from lakeward.adapters.formats.shared.small_batches.keys import KeyTexts
-from lakeward.adapters.formats.shared.small_batches.resolver import resolve_small_batch
+from lakeward.adapters.formats.shared.small_batches.resolver import CORE, resolve_small_batch
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql import names
 from lakeward.core.dimension import ORDERED, Deletes, Dimension, Lateness, TableName, Unbounded
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Operation, Position, Sequences, SourceOrder, key_of
-from lakeward.core.merge.change_log import Hold, Reason
-from lakeward.core.merge.facts import PARTIAL, BatchFacts
+from lakeward.core.ledger.objects import SourceObject
+from lakeward.core.merge.change_log import Hold, Reason, Record
+from lakeward.core.merge.facts import PARTIAL, BatchFacts, ObjectFacts
 from lakeward.core.merge.truncates import Truncates
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import MergeResult
@@ -388,6 +391,36 @@ def test_batches_of_other_tables_are_left_to_spark(words: str, more: Mapping[str
     case = usual()
     dimension = replace(case.plan.dimension, **more)
     assert words in str(why_not_resolved(case.side_tables, replace(case.plan, dimension=dimension)))
+
+
+def batch_of(rows: int, greatest: Position) -> BatchRecord:
+    """Return the record of a batch with one object of so many rows."""
+    facts = ObjectFacts(SourceObject("1.json", 1, 1, 1), rows)
+    return BatchRecord((facts,), Record(1, frozenset({1}), greatest, greatest), {})
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "is_in_columns"),
+    [
+        pytest.param(MANY_REMEMBERED - 1, {}, True, id="many events, with that of the batch"),
+        pytest.param(MANY_REMEMBERED - 2, {}, False, id="few events"),
+        pytest.param(MANY_REMEMBERED, {"low_watermark": PLACE.source_order}, False, id="passed events"),
+        pytest.param(MANY_REMEMBERED, {"epoch": 2}, False, id="events of another epoch"),
+        pytest.param(MANY_REMEMBERED, {"folds_remembered": False}, False, id="no need for them"),
+        pytest.param(MANY_REMEMBERED, {"copies": frozenset({9})}, False, id="a batch for the core"),
+    ],
+)
+def test_a_small_batch_is_resolved_in_columns_if_many_events_are_remembered(
+    rows: int, more: Mapping[str, Any], is_in_columns: bool
+) -> None:
+    """The core would read all of them."""
+    case = usual()
+    plan = replace(replace(case.plan, folds=True, folds_remembered=True, batch=3), **more)
+    side_tables = case.side_tables
+    side_tables.change_log.batches.records = {1: batch_of(rows, PLACE)}
+    side_tables.change_log.batches.epoch = plan.epoch
+    resolved = resolve_plan(side_tables, plan, case.frame, None)
+    assert resolved.way == (COLUMNS if is_in_columns else CORE)
 
 
 def test_a_batch_is_left_to_spark_if_a_key_change_is_remembered() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import partial
 from io import BytesIO
 from typing import Any, Final
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from lakeward.adapters.formats.shared.storage import parquet_files
+from lakeward.adapters.formats.shared.storage.loaded_columns import kept_columns
 from lakeward.adapters.formats.shared.storage.parquet_files import MOST_FILES, StoredFile, read_rows
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 
@@ -33,6 +35,95 @@ def _written(rows: pa.Table, *, group: int = 3) -> bytes:
 def _file(rows: pa.Table, number: int = 0, deleted: Sequence[int] = ()) -> StoredFile:
     content = _written(rows)
     return StoredFile(f"file-{number}", lambda: BytesIO(content), lambda: BitMap64(deleted))
+
+
+_EPOCH: Final = "_lakeward_epoch"
+_ONE: Final = pa.table({"id": [1]})
+
+
+@given(
+    files=st.lists(st.tuples(st.lists(st.integers(-3, 3) | st.none(), max_size=9), st.sets(st.integers(0, 8)))),
+    more=st.sets(st.integers(0, 8)),
+    sought=st.lists(st.integers(-3, 3), min_size=1),
+)
+def test_columns_that_are_kept_have_the_rows_of_their_files(
+    files: list[tuple[list[int | None], set[int]]], more: set[int], sought: list[int]
+) -> None:
+    """The first batch reads the files, the second opens none; rows that were deleted meanwhile are not found."""
+    tables = [
+        pa.table({"id": pa.array(ids, pa.int64()), _EPOCH: pa.array(range(len(ids)), pa.int64())})
+        for ids, _ in files
+    ]
+    wanted = pa.schema([("id", pa.int64()), (_EPOCH, pa.int64())])
+    contents, keys = [object() for _ in files], pa.table({"id": pa.array(sought, pa.int64())})
+
+    def found_rows(opened: list[int], later: set[int]) -> Sequence[Row]:
+        def open_file(number: int) -> BytesIO:
+            opened.append(number)
+            return BytesIO(_written(tables[number]))
+
+        stored = [
+            StoredFile(f"file-{number}", partial(open_file, number), partial(BitMap64, deleted | later), content)
+            for number, ((_, deleted), content) in enumerate(zip(files, contents, strict=True))
+        ]
+        rows = read_rows(stored, _same, wanted, keys)
+        assert rows is not None
+        return sorted(rows.to_pylist(), key=lambda row: (row[FILE], row[POS]))
+
+    def expected(later: set[int]) -> Sequence[Row]:
+        return [
+            {"id": id_, _EPOCH: place, FILE: f"file-{number}", POS: place}
+            for number, (ids, deleted) in enumerate(files)
+            for place, id_ in enumerate(ids)
+            if id_ in sought and place not in deleted | later
+        ]
+
+    first, second = list[int](), list[int]()
+    assert found_rows(first, set()) == sorted(expected(set()), key=lambda row: (row[FILE], row[POS]))
+    assert found_rows(second, more) == sorted(expected(more), key=lambda row: (row[FILE], row[POS]))
+    assert (sorted(first), second) == ([*range(len(files))], [])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_kept"),
+    [
+        pytest.param([("id", pa.int64()), (_EPOCH, pa.int64())], True, id="the key and a system column"),
+        pytest.param([("id", pa.int64()), ("note", pa.string())], False, id="a cell"),
+        pytest.param([("id", pa.int64()), ("_lakeward_batch", pa.int64())], False, id="a column it lacks"),
+    ],
+)
+def test_only_columns_that_each_batch_reads_are_kept(wanted: Any, is_kept: bool) -> None:
+    content, schema = object(), pa.schema(wanted)
+    data = _written(pa.table({"id": [1], _EPOCH: [1], "note": ["a"]}))
+    stored = StoredFile("file", lambda: BytesIO(data), BitMap64, content)
+    found = read_rows([stored], _same, schema, pa.table({"id": [1]}))
+    assert found is not None
+    assert found.num_rows == 1
+    assert (kept_columns(content, schema) is not None) is is_kept
+
+
+def test_columns_of_a_large_file_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parquet_files, "MOST_ROWS", 1)
+    wanted = pa.schema([("id", pa.int64())])
+    for ids in ([1], [1, 2]):
+        content, data = object(), _written(pa.table({"id": ids}))
+        found = read_rows([StoredFile("file", partial(BytesIO, data), BitMap64, content)], _same, wanted, _ONE)
+        assert found is not None
+        assert found["id"].to_pylist() == [1]
+        assert (kept_columns(content, wanted) is not None) is (len(ids) == 1)
+
+
+def test_more_files_are_read_here_once_their_columns_are_kept() -> None:
+    stored = []
+    for number in range(MOST_FILES + 1):
+        data = _written(pa.table({"id": [number]}))
+        stored.append(StoredFile(f"{number}", partial(BytesIO, data), BitMap64, object()))
+    wanted, keys = pa.schema([("id", pa.int64())]), pa.table({"id": [0, MOST_FILES]})
+    assert read_rows(stored, _same, wanted, keys) is None
+    assert read_rows(stored[:MOST_FILES], _same, wanted, keys) is not None
+    found = read_rows(stored, _same, wanted, keys)
+    assert found is not None
+    assert sorted(found["id"].to_pylist()) == [0, MOST_FILES]
 
 
 def _same(schema: pa.Schema) -> Mapping[str, str]:

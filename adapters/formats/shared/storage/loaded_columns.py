@@ -1,0 +1,102 @@
+"""Columns of small data files, kept in this process: each batch looks for its keys in the same files."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyroaring import BitMap64
+
+from lakeward.adapters.formats.shared.storage.file_cache import FileCache
+from lakeward.adapters.spark.merge.resolution import POS
+from lakeward.adapters.spark.sql.names import PREFIX
+
+MOST_ROWS: Final = 250_000
+MOST_STORED_BYTES: Final = 8 * 1024**2
+"""The most rows of a file to keep, and the most bytes of their columns in it. Larger files are read in pieces."""
+
+_MOST_BYTES: Final = 32 * 1024**2
+"""The most bytes of a file to keep: texts may take more space than in the file."""
+
+_COLUMNS: Final[FileCache[pa.Table]] = FileCache(2 * _MOST_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedColumns:
+    """Columns of all rows of a data file: its path as the table writes it, and a function for its deleted rows."""
+
+    path: str
+    deleted: Callable[[], BitMap64]
+    rows: pa.Table
+
+
+def are_kept(wanted: pa.Schema, key: Sequence[str]) -> bool:
+    """Return whether columns are kept: keys and system columns, which each batch reads."""
+    return all(name in key or name.startswith(PREFIX) for name in wanted.names)
+
+
+def kept_columns(content: Hashable, wanted: pa.Schema) -> pa.Table | None:
+    """Return the wanted columns of a file, or None if they are not kept. `content` names what the file has."""
+    return None if content is None else _COLUMNS.get(_key(content, wanted))
+
+
+def keep_columns(content: Hashable, rows: pa.Table) -> None:
+    """Keep columns of a file unless they are too large."""
+    if content is not None and rows.nbytes <= _MOST_BYTES:
+        _COLUMNS.put(_key(content, rows.schema), rows, rows.nbytes)
+
+
+def _key(content: Hashable, schema: pa.Schema) -> Hashable:
+    return content, tuple((field.name, str(field.type)) for field in schema)
+
+
+def rows_with_keys(files: Sequence[LoadedColumns], keys: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return the rows with some keys, without deleted rows.
+
+    `schema` is that of the result: the columns, and the path and the position of each row.
+    """
+    if not files:
+        return schema.empty_table()
+    rows = pa.concat_tables([file.rows for file in files])
+    indices = matching_indices(rows, keys)
+    ends = np.cumsum([file.rows.num_rows for file in files])
+    numbers = np.searchsorted(ends, indices, side="right")
+    parts = [np.empty(0, np.int64)]
+    bounds = np.searchsorted(numbers, np.arange(len(files) + 1))
+    for number in np.unique(numbers):
+        first = int(ends[number]) - files[number].rows.num_rows
+        positions = indices[bounds[number] : bounds[number + 1]] - first
+        parts.append(_without(positions, files[number].deleted()) + first)
+    live = np.concatenate(parts)
+    numbers = np.searchsorted(ends, live, side="right")
+    starts = ends - np.array([file.rows.num_rows for file in files])
+    paths = pa.array([file.path for file in files], pa.string()).take(pa.array(numbers))
+    live_rows = rows.take(pa.array(live))
+    return pa.Table.from_arrays([*live_rows.columns, paths, pa.array(live - starts[numbers])], schema=schema)
+
+
+def _without(positions: np.ndarray[Any, Any], deleted: BitMap64) -> np.ndarray[Any, Any]:
+    """Return ascending positions without the deleted ones."""
+    live = BitMap64(array("Q", positions.astype(np.uint64).tobytes())) - deleted
+    return np.frombuffer(live.to_array(), np.uint64).astype(np.int64)
+
+
+def matching_indices(rows: pa.Table, keys: pa.Table) -> np.ndarray[Any, Any]:
+    """Return the indices of the rows with some keys, ascending. Both have the key columns in the same types."""
+    names = keys.column_names
+    masks = [pc.is_in(rows[name], keys[name]) for name in names]
+    mask = masks[0]
+    for other in masks[1:]:
+        mask = pc.and_(mask, other)
+    indices = np.asarray(pc.indices_nonzero(mask).to_numpy(), np.int64)
+    if len(masks) == 1 or not len(indices):
+        return indices
+    columns = [rows[name].take(pa.array(indices)) for name in names]
+    table = pa.table([*columns, pa.array(indices)], [*names, POS])
+    matches = table.join(keys, names, join_type="left semi")[POS]
+    return np.asarray(np.sort(matches.to_numpy()))
