@@ -55,14 +55,8 @@ def test_a_table_says_where_it_is_in_words_and_as_a_document_with_times_in_utc(
     assert ended.code == 0
     assert re.search(r"shop\.orders +iceberg +\d{4}-\d\d-\d\d \S+ UTC +1 min +10,184 +0 +7 +\d s ago", ended.out)
     (table,) = lakeward("status", "--json").document["tables"]
-    assert {name: table[name] for name in ("table", "exists", "batch", "rows", "held", "object")} == {
-        "table": "shop.orders",
-        "exists": True,
-        "batch": 7,
-        "rows": 10_184,
-        "held": 0,
-        "object": "20261121-103107000.csv",
-    }
+    expected = {"table": "shop.orders", "exists": True, "batch": 7, "rows": 10_184, "held": 0}
+    assert {**expected, "object": "20261121-103107000.csv"}.items() <= table.items()
     assert table["source_time"].endswith("Z")
     assert table["committed"].endswith("Z")
     assert 90 <= table["lag_seconds"] < 150

@@ -13,19 +13,19 @@ import pytest
 import structlog
 from buckets import Buckets
 from dependency_injector import providers
+from failing_sources import FailingSource
 from hiding_queue import HidingQueue
 from queues_of_aws import Sqs
 from structlog.testing import capture_logs
 
-from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTarget
+from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTarget
 from lakeward.adapters.queues.poll import Poll
 from lakeward.adapters.queues.sqlite import SqliteQueue
 from lakeward.adapters.queues.visibility import LEAST
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
-from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import EXTEND_EVERY, Notice
@@ -346,30 +346,12 @@ def test_a_note_that_says_the_same_is_not_written_again(tmp_path: Path) -> None:
 # Runs.
 
 
-class Source(MemorySource):
-    """Remembers which tables were looked at; those of `errors` fail, those of `awaited` wait for a full load."""
-
-    def __init__(self) -> None:
-        super().__init__(Limits(files=1))
-        self.looks: list[TableName] = []
-        self.errors: dict[TableName, Exception] = {}
-        self.awaited: dict[TableName, AwaitedLoad] = {}
-
-    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
-        self.looks.append(dimension.name)
-        if dimension.name in self.errors:
-            raise self.errors[dimension.name]
-        if dimension.name in self.awaited:
-            return ObjectSelection(awaited=self.awaited[dimension.name])
-        return super().select_objects(dimension, object_history)
-
-
 class Lake:
     """What outlives a process, and a clock."""
 
     def __init__(self, folder: Path, queue: Any) -> None:
         self.folder, self.queue = folder, queue
-        self.source, self.target, self.ledger = Source(), MemoryTarget(), MemoryLedger()
+        self.source, self.target, self.ledger = FailingSource(), MemoryTarget(), MemoryLedger()
         self.now = 5 * HOUR
 
     def deliver(self, table: TableName, order: int) -> None:
