@@ -136,9 +136,7 @@ def test_an_adopted_table_continues_after_the_last_applied_file(shop: Project) -
     assert "is one of lakeward's tables already" in adopt(shop, "--none", code=1).err
 
 
-def test_files_applied_again_give_the_same_rows_and_a_rollback_returns_to_the_adoption(
-    shop: Project,
-) -> None:
+def test_files_applied_again_give_the_same_rows_and_a_rollback_returns_to_the_adoption(shop: Project) -> None:
     write_table(shop, THEIRS)
     adopt(shop, "--none")
     assert shop.run()["shop.item"]["counts"]["read"] == 9
@@ -258,9 +256,7 @@ def test_a_clustered_table_of_delta_stays_clustered(project: Project, spark: Spa
 
 
 @pytest.mark.long
-def test_a_delta_table_with_a_dropped_feature_is_adopted(
-    project: Project, spark: SparkSession
-) -> None:
+def test_a_delta_table_with_a_dropped_feature_is_adopted(project: Project, spark: SparkSession) -> None:
     """Delta then keeps the feature `checkpointProtection`, for a day or for ever."""
     has_vectors = "SET TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
     made_by_sql(project, spark, has_vectors, "DROP FEATURE deletionVectors")
@@ -287,10 +283,7 @@ BROKEN = [
         broken_adoptions.takes_its_rows_for_newer_than_any_change,
         test_files_applied_again_give_the_same_rows_and_a_rollback_returns_to_the_adoption,
     ),
-    (
-        broken_adoptions.truncates_what_the_batch_names_alone,
-        test_a_truncate_and_a_reload_remove_the_adopted_rows,
-    ),
+    (broken_adoptions.truncates_what_the_batch_names_alone, test_a_truncate_and_a_reload_remove_the_adopted_rows),
     (broken_adoptions.counts_no_keys, test_null_and_duplicate_keys_are_counted_and_refused),
     (
         broken_adoptions.compares_no_columns,
@@ -307,10 +300,7 @@ BROKEN = [
 @pytest.mark.parametrize("shop", ["iceberg", DELTA], indirect=True)
 @pytest.mark.parametrize(("break_it", "check"), BROKEN, ids=lambda value: value.__name__.removeprefix("test_"))
 def test_a_broken_adoption_fails_its_check(
-    shop: Project,
-    monkeypatch: pytest.MonkeyPatch,
-    break_it: broken_adoptions.Break,
-    check: Callable[..., None],
+    shop: Project, monkeypatch: pytest.MonkeyPatch, break_it: broken_adoptions.Break, check: Callable[..., None]
 ) -> None:
     break_it(monkeypatch)
     given = {"shop": shop, "monkeypatch": monkeypatch, "write_mode": "merge-on-read"}

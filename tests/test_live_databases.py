@@ -252,9 +252,7 @@ def test_a_shop_of_mariadb_in_avro(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("DB_PASSWORD", mariadb.password)
-    run_in_avro(
-        project, kafka_connect, mariadb, "avro", in_avro(schema_registry), f'url = "{schema_registry.url}"'
-    )
+    run_in_avro(project, kafka_connect, mariadb, "avro", in_avro(schema_registry), f'url = "{schema_registry.url}"')
     check(project, mariadb)
 
 

@@ -216,10 +216,7 @@ NO_RESTARTS: Final[Mapping[str, tuple[str, tuple[list[Change], list[Change]]]]] 
             [("u", 1, "b", HOUR // 2, untold(210)), ("u", 2, "b", HOUR, postgres(290))],
         ),
     ),
-    "behind": (
-        "24h",
-        ([("u", 1, "b", HOUR, postgres(950))], [("c", 2, "b", 1000, postgres(800))]),
-    ),
+    "behind": ("24h", ([("u", 1, "b", HOUR, postgres(950))], [("c", 2, "b", 1000, postgres(800))])),
 }
 """Feeds of two files in which the log continues. Each remaining row is `b`."""
 

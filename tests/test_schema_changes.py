@@ -201,9 +201,7 @@ def test_a_new_column_is_refused_until_its_type_is_declared_or_it_is_ignored(pro
     assert "column stock (int) is new" in project.fails()
 
 
-def test_columns_and_rows_change_in_one_commit(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_columns_and_rows_change_in_one_commit(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     put(project, 10, HEADER, "I,1,a,1.00")
     project.run()
     project.configure(item('id = "int", name = "string", price = "decimal(8,2)", stock = "int"'))

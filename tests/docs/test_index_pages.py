@@ -57,7 +57,11 @@ def test_the_site_has_each_page_once_in_its_navigation() -> None:
         ("[a](../../README.md#what-it-promises)", None, "[a](../README.md)"),
         ("[a](../../core/plan.py)", None, "a (`core/plan.py`)"),
         ("[`core/plan.py`](../../core/plan.py)", None, "`core/plan.py`"),
-        ("[a](../../core/plan.py)", "https://code.example/lakeward", "[a](https://code.example/lakeward/blob/main/core/plan.py)"),
+        (
+            "[a](../../core/plan.py)",
+            "https://code.example/lakeward",
+            "[a](https://code.example/lakeward/blob/main/core/plan.py)",
+        ),
         ("[a](https://iceberg.apache.org), [b](#here)", None, "[a](https://iceberg.apache.org), [b](#here)"),
     ],
 )

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import shlex
 from typing import Any
 
-from pages import fences, text
+from pages import create_table, fences, text
 from tenancies import DynamoDb
 
 from lakeward.adapters.leases.dynamodb.lease import MAX_CLOCK_ERROR, DynamoDbLease
@@ -14,36 +13,18 @@ from lakeward.adapters.leases.dynamodb.lease import MAX_CLOCK_ERROR, DynamoDbLea
 PAGE = "docs/reference/lease.md"
 
 
-def parse_pairs(words: str) -> list[dict[str, str]]:
-    """Read `AttributeName=lease,KeyType=HASH` as `aws` does."""
-    return [dict(pair.split("=") for pair in words.split(","))]
-
-
-def create_page_table(dynamodb: DynamoDb) -> str:
-    (command,) = [block.content for block in fences(PAGE, "console")]
-    aws, service, operation, *options = shlex.split(command.removeprefix("$ ").replace("\\\n", " "))
-    assert (aws, service, operation) == ("aws", "dynamodb", "create-table")
-    parameters = dict(zip(options[::2], options[1::2], strict=True))
-    dynamodb.client.create_table(
-        TableName=parameters["--table-name"],
-        BillingMode=parameters["--billing-mode"],
-        AttributeDefinitions=parse_pairs(parameters["--attribute-definitions"]),
-        KeySchema=parse_pairs(parameters["--key-schema"]),
-    )
-    return parameters["--table-name"]
-
-
 def test_the_table_that_is_made_holds_leases_and_the_permissions_are_those_that_are_used(
     dynamodb: DynamoDb,
 ) -> None:
-    table = create_page_table(dynamodb)
+    request = create_table(PAGE)
+    dynamodb.client.create_table(**request)
     dynamodb.asked.clear()
-    lease: Any = DynamoDbLease(dynamodb.client, table, 60_000_000, dynamodb.clock)
+    lease: Any = DynamoDbLease(dynamodb.client, request["TableName"], 60_000_000, dynamodb.clock)
     lease.give_back(lease.renew(lease.take("shop", "a")))
     (policy,) = [json.loads(block.content) for block in fences(PAGE, "json")]
     (statement,) = policy["Statement"]
     assert sorted(statement["Action"]) == sorted({f"dynamodb:{name}" for name in dynamodb.asked})
-    assert statement["Resource"].endswith(f":table/{table}")
+    assert statement["Resource"].endswith(f":table/{request['TableName']}")
 
 
 def test_the_seconds_that_clocks_may_differ_by_are_those_of_the_code() -> None:

@@ -47,9 +47,7 @@ def test_a_name_that_is_taken_is_refused_and_both_are_named(shelf: FactoryRegist
 
 
 def test_an_unknown_name_is_refused_with_what_is_installed(shelf: FactoryRegistry[Any]) -> None:
-    with pytest.raises(
-        PluginError, match=r"called 'icebreg'\. Did you mean 'iceberg'"
-    ) as refused:
+    with pytest.raises(PluginError, match=r"called 'icebreg'\. Did you mean 'iceberg'") as refused:
         shelf.build("icebreg", {}, Runtime(no_spark))
     assert refused.value.found == "installed: delta, iceberg"
     with pytest.raises(PluginError, match="installed: none"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,13 +19,7 @@ from lakeward.core.progress import Progress
 from lakeward.core.schema import Schema
 from lakeward.entrypoints.runtime.join_run import JoinRun
 from lakeward.entrypoints.views import documents
-from lakeward.entrypoints.views.joined_tables import (
-    JoinedStatus,
-    batch_text,
-    lookups,
-    print_runs,
-    status_document,
-)
+from lakeward.entrypoints.views.joined_tables import JoinedStatus, batch_text, lookups, print_runs, status_document
 
 ORDERS = Source(table=TableName("shop", "orders"), columns={"id": "id"})
 CUSTOMER = Source(
@@ -49,33 +44,22 @@ def plan_of(since: dict[str, int], *whole: str) -> JoinPlan:
     return JoinPlan(joining=JOINING, progress=progress, since=since, reasons=whole)
 
 
+AS_IT_WAS = "customer as it was at orders.ordered; a row without a match"
+
+
 @pytest.mark.parametrize(
-    ("source", "words"),
+    ("changed", "words"),
     [
-        (
-            CUSTOMER,
-            ["customer as it was at orders.ordered; a row without a match has customer_key -1, name NULL"],
-        ),
-        (
-            replace(CUSTOMER, way=JoinType.INNER, otherwise={}),
-            ["customer as it was at orders.ordered; a row without a match waits for one"],
-        ),
-        (
-            replace(CUSTOMER, columns={}, otherwise={}),
-            ["customer as it was at orders.ordered; a row without a match stays"],
-        ),
-        (
-            replace(CUSTOMER, at=None),
-            ["customer as it is now; a row without a match has customer_key -1, name NULL"],
-        ),
-        (replace(CUSTOMER, at=None, otherwise={}), []),
+        ({}, [f"{AS_IT_WAS} has customer_key -1, name NULL"]),
+        ({"way": JoinType.INNER, "otherwise": {}}, [f"{AS_IT_WAS} waits for one"]),
+        ({"columns": {}, "otherwise": {}}, [f"{AS_IT_WAS} stays"]),
+        ({"at": None}, ["customer as it is now; a row without a match has customer_key -1, name NULL"]),
+        ({"at": None, "otherwise": {}}, []),
     ],
 )
-def test_a_plan_describes_lookups_and_rows_without_a_match(
-    source: Source, words: list[str]
-) -> None:
-    joined = JoinDeclaration(name=TableName("dw", "facts"), sources={"orders": ORDERS, "customer": source})
-    assert lookups(joined) == words
+def test_a_plan_describes_lookups_and_rows_without_a_match(changed: dict[str, Any], words: list[str]) -> None:
+    sources = {"orders": ORDERS, "customer": replace(CUSTOMER, **changed)}
+    assert lookups(JoinDeclaration(name=TableName("dw", "facts"), sources=sources)) == words
 
 
 @pytest.mark.parametrize(
@@ -104,9 +88,7 @@ def test_a_plan_names_the_batches_that_it_covers_and_those_that_come_first(
     assert batch_text(found, ahead) == words
 
 
-def test_omitted_rows_are_warnings_of_a_run_and_of_the_status(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_omitted_rows_are_warnings_of_a_run_and_of_the_status(capsys: pytest.CaptureFixture[str]) -> None:
     grouped = replace(ORDERS, on=("customer",))
     joined = JoinDeclaration(name=TableName("dw", "facts"), sources={"orders": grouped})
     told = JoinProgress(batch=2, digest="d", passed={}, unshown=OmittedRows(keyless=3))
