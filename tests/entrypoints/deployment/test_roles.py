@@ -790,25 +790,17 @@ def test_calls_of_boto3_are_found_and_nothing_else_is(line: str, is_call: bool) 
 
 
 SEEN = {
-    "adapters/settings_stores/ssm.py",
-    "adapters/settings_stores/secrets_manager.py",
-    "adapters/secrets/aws.py",
-    "adapters/leases/dynamodb/lease.py",
-    "adapters/ledgers/dynamodb/partition.py",
-    "adapters/settings_stores/dynamodb.py",
-    "adapters/registrations/glue/lake_formation.py",
-    "adapters/registrations/glue/catalog.py",
-    "adapters/sources/landing/bucket_store.py",
-    "adapters/sources/staging/prefix.py",
-    "adapters/notifiers/sns.py",
-    "adapters/aws/s3/access.py",
-    "adapters/aws/s3/lock.py",
-    "adapters/aws/s3/range_reader.py",
-    "adapters/settings_stores/s3.py",
-    "adapters/queues/sqs/queue.py",
-    "adapters/formats/shared/storage/bucket.py",
-    "entrypoints/lambdas/dms_status.py",
-    "entrypoints/lambdas/executions.py",
+    *(f"adapters/settings_stores/{name}.py" for name in ("dynamodb", "s3", "secrets_manager", "ssm")),
+    *(f"adapters/aws/s3/{name}.py" for name in ("access", "lock", "range_reader")),
+    *(f"adapters/registrations/glue/{name}.py" for name in ("catalog", "lake_formation")),
+    *("adapters/leases/dynamodb/lease.py", "adapters/ledgers/dynamodb/partition.py", "adapters/secrets/aws.py"),
+    *(
+        "adapters/sources/landing/bucket_store.py",
+        "adapters/sources/staging/prefix.py",
+        "adapters/notifiers/sns.py",
+    ),
+    *("adapters/queues/sqs/queue.py", "adapters/formats/shared/storage/bucket.py"),
+    *(f"entrypoints/lambdas/{name}.py" for name in ("dms_status", "executions")),
 }
 
 NOT_DEPLOYED = {
