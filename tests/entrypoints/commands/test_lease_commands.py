@@ -71,11 +71,11 @@ def test_a_follower_lends_it_while_nothing_is_to_be_done(
     assert items(dynamodb)["shop"] == ("", 3), "a run takes it and gives it back"
 
 
-WRITE = ["run", "run --follow", "maintain", "reload shop.orders --yes", "ack shop.orders LEDGER-001"]
-WRITE += ["quarantine unrouted --discard", "ledger rebuild"]
+WRITING_COMMANDS = ["run", "run --follow", "maintain", "reload shop.orders --yes", "ack shop.orders LEDGER-001"]
+WRITING_COMMANDS += ["quarantine unrouted --discard", "ledger rebuild"]
 
 
-@pytest.mark.parametrize("words", WRITE)
+@pytest.mark.parametrize("words", WRITING_COMMANDS)
 def test_what_writes_ends_with_75_and_names_who_has_the_lease_and_until_when(
     lakeward: Command, tmp_path: Path, dynamodb: DynamoDb, words: str
 ) -> None:

@@ -198,9 +198,9 @@ LINE = (1, 1, "TEA-001", 3, Decimal("1.50"))
 VISIT = (OPENED, "/", None, 0.5)
 
 
-OTHER_LINE, CHEAPER, UNPRICED = (1, 2, *LINE[2:]), (*LINE[:4], Decimal("1.51")), (*LINE[:4], None)
-EMPTY, NULL = (1, 1, "", 0, None), (1, 1, None, 0, None)
-NAN = (*VISIT[:3], float("nan"))
+OTHER_LINE, OTHER_PRICE, NO_PRICE = (1, 2, *LINE[2:]), (*LINE[:4], Decimal("1.51")), (*LINE[:4], None)
+EMPTY_SKU, NULL_SKU = (1, 1, "", 0, None), (1, 1, None, 0, None)
+NAN_VISIT = (*VISIT[:3], float("nan"))
 
 
 @pytest.mark.parametrize(
@@ -211,13 +211,13 @@ NAN = (*VISIT[:3], float("nan"))
         (ORDER_LINES, [], [LINE], [(None, LINE)]),
         (ORDER_LINES, [LINE], [LINE, LINE], [(None, LINE)]),
         (ORDER_LINES, [LINE], [(*LINE[:4], Decimal("1.5"))], []),
-        (ORDER_LINES, [LINE], [CHEAPER], [(LINE, CHEAPER)]),
-        (ORDER_LINES, [LINE], [UNPRICED], [(LINE, UNPRICED)]),
-        (ORDER_LINES, [EMPTY], [NULL], [(EMPTY, NULL)]),
+        (ORDER_LINES, [LINE], [OTHER_PRICE], [(LINE, OTHER_PRICE)]),
+        (ORDER_LINES, [LINE], [NO_PRICE], [(LINE, NO_PRICE)]),
+        (ORDER_LINES, [EMPTY_SKU], [NULL_SKU], [(EMPTY_SKU, NULL_SKU)]),
         (ORDER_LINES, [LINE], [OTHER_LINE], [(LINE, None), (None, OTHER_LINE)]),
         (VISITS, [VISIT, VISIT], [VISIT, VISIT], []),
         (VISITS, [VISIT, VISIT], [VISIT], [(VISIT, None)]),
-        (VISITS, [NAN], [NAN], []),
+        (VISITS, [NAN_VISIT], [NAN_VISIT], []),
     ],
 )
 def test_the_comparison_finds_each_difference(

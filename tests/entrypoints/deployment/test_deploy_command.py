@@ -95,7 +95,7 @@ def test_a_package_that_has_a_whole_bucket_is_refused(
     assert ended.document["error"]["todo"].startswith("Package with --to s3://bucket/prefix")
 
 
-def changed(old: str, new: str = "") -> str:
+def settings_with(old: str, new: str = "") -> str:
     """Return the settings with other words in place of some of theirs."""
     assert old in settings()
     return settings().replace(old, new)
@@ -111,45 +111,45 @@ ARCHIVED, HASH = (
 STAGED = SOURCE + 'format = "csv"\ncdc_path = "cdc"\nstaging = "s3://deployed-landing/dms/staging"\n'
 KAFKA = 'kind = "kafka"\nbootstrap = "broker:9092"\ntopic = "shop.{schema}.{table}"'
 REFUSED = {
-    "a name with a dot": (changed('name = "deployed"', 'name = "shop.eu"'), r"48 letters[\s\S]*no dot"),
+    "a name with a dot": (settings_with('name = "deployed"', 'name = "shop.eu"'), r"48 letters[\s\S]*no dot"),
     "a local landing folder": (
         settings(source='kind = "dms"\npath = "landing/"'),
         rf"`path` {NO_PLACE}[\s\S]*s3://bucket/prefix",
     ),
     "a local lake": (
-        changed("s3://deployed-lake/tables", "lake/"),
+        settings_with("s3://deployed-lake/tables", "lake/"),
         r"`warehouse` under \[target\] is no place in a bucket",
     ),
     "a local archive": (settings(source=ARCHIVED), f"`archive` {NO_PLACE}"),
     "a catalog that is a file": (
-        changed('catalog = "glue"\n'),
+        settings_with('catalog = "glue"\n'),
         r"the catalog 'sqlite' cannot be deployed[\s\S]*catalog = \"glue\"",
     ),
     "a queue that is a file": (
-        changed(QUEUE_OF_AWS, 'kind = "sqlite"'),
+        settings_with(QUEUE_OF_AWS, 'kind = "sqlite"'),
         r"the queue of the kind 'sqlite' cannot be deployed[\s\S]*kind = \"sqs\"",
     ),
-    "no queue": (changed("[queue]\n" + QUEUE_OF_AWS), "the queue of the kind 'poll' cannot be deployed"),
-    "a queue elsewhere": (changed('deployed-landing"\n[ledger]', 'a/b.c"\n[ledger]'), NO_QUEUE),
+    "no queue": (settings_with("[queue]\n" + QUEUE_OF_AWS), "the queue of the kind 'poll' cannot be deployed"),
+    "a queue elsewhere": (settings_with('deployed-landing"\n[ledger]', 'a/b.c"\n[ledger]'), NO_QUEUE),
     "a queue on another host": (
-        changed(AT_AWS, "sqs.localhost.localstack.cloud:4566"),
+        settings_with(AT_AWS, "sqs.localhost.localstack.cloud:4566"),
         rf"{NO_QUEUE}[\s\S]*localstack[\s\S]*must be that of SQS in AWS",
     ),
-    "a queue on a host that ends like one of AWS": (changed(AT_AWS, "sqs.notamazonaws.com"), NO_QUEUE),
+    "a queue on a host that ends like one of AWS": (settings_with(AT_AWS, "sqs.notamazonaws.com"), NO_QUEUE),
     "a queue at another endpoint": (
-        changed("[queue]\n", '[queue]\nendpoint = "https://sqs.example.org"\n'),
+        settings_with("[queue]\n", '[queue]\nendpoint = "https://sqs.example.org"\n'),
         rf"{NO_QUEUE}[\s\S]*at the endpoint https://sqs.example.org",
     ),
     "a ledger that is a file": (
-        changed("[ledger]\n" + LEDGER),
+        settings_with("[ledger]\n" + LEDGER),
         r"the ledger of the settings is not one that jobs can share[\s\S]*kind = \"dynamodb\"",
     ),
     "no lease": (
-        changed("[lease]\n" + LEASE),
+        settings_with("[lease]\n" + LEASE),
         r"the lease of the settings is not one that jobs can share[\s\S]*there is none",
     ),
     "a ledger and a lease in one table": (
-        changed("deployed-leases", "deployed-ledgers"),
+        settings_with("deployed-leases", "deployed-ledgers"),
         r"ledger and lease are in one table of DynamoDB[\s\S]*under \[lease\]",
     ),
     "a store that is a file": (
@@ -167,7 +167,7 @@ REFUSED = {
         "the secret env:HOOK is on a machine",
     ),
     "tables where files land": (
-        changed("deployed-landing/dms", "deployed-lake"),
+        settings_with("deployed-landing/dms", "deployed-lake"),
         r"`warehouse` lies within `path`[\s\S]*s3://deployed-lake/tables/ is in s3://deployed-lake/",
     ),
     "files for workers where files land": (settings(source=STAGED), "`staging` lies within `path`"),

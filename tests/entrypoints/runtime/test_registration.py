@@ -132,13 +132,13 @@ def test_a_table_is_registered_behind_its_first_batch_and_once_where_nothing_cha
     assert (run.batches, len(pipeline.catalog.told)) == (0, 2), "a crash may have left it out"
 
 
-DENIED = ConfigError("shop.orders may not be written", found="AccessDenied", todo="Allow it.")
+ACCESS_DENIED = ConfigError("shop.orders may not be written", found="AccessDenied", todo="Allow it.")
 
 
 @pytest.mark.parametrize(
     ("error", "what", "found", "todo"),
     [
-        (DENIED, "shop.orders may not be written", "AccessDenied", "Allow it."),
+        (ACCESS_DENIED, "shop.orders may not be written", "AccessDenied", "Allow it."),
         (KeyError("password=hunter2"), "this failed; the log of the run says more", "KeyError", ""),
     ],
 )
@@ -284,13 +284,13 @@ REGISTERED_AS_ONE = {
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changes", "said"),
     [({}, "cannot be registered"), (REGISTERED_AS_ONE, "would be one table in the Glue Data Catalog")],
 )
 def test_a_lake_without_places_and_tables_that_would_be_one_are_refused_before_anything_is_read(
-    pipeline: Pipeline, changed: dict[str, Any], said: str
+    pipeline: Pipeline, changes: dict[str, Any], said: str
 ) -> None:
-    content = {**pipeline.configured().content, **changed}
+    content = {**pipeline.configured().content, **changes}
     container = Container(configured=validate(content, pipeline.folder / "lakeward.toml"))
     container.manager.override(providers.Object(load(entry_points=False)))
     with pytest.raises(ConfigError, match=said):

@@ -48,7 +48,7 @@ AS_IT_WAS = "customer as it was at orders.ordered; a row without a match"
 
 
 @pytest.mark.parametrize(
-    ("changed", "words"),
+    ("changes", "words"),
     [
         ({}, [f"{AS_IT_WAS} has customer_key -1, name NULL"]),
         ({"way": JoinType.INNER, "otherwise": {}}, [f"{AS_IT_WAS} waits for one"]),
@@ -57,8 +57,8 @@ AS_IT_WAS = "customer as it was at orders.ordered; a row without a match"
         ({"at": None, "otherwise": {}}, []),
     ],
 )
-def test_a_plan_describes_lookups_and_rows_without_a_match(changed: dict[str, Any], words: list[str]) -> None:
-    sources = {"orders": ORDERS, "customer": replace(CUSTOMER, **changed)}
+def test_a_plan_describes_lookups_and_rows_without_a_match(changes: dict[str, Any], words: list[str]) -> None:
+    sources = {"orders": ORDERS, "customer": replace(CUSTOMER, **changes)}
     assert lookups(JoinDeclaration(name=TableName("dw", "facts"), sources=sources)) == words
 
 
