@@ -378,6 +378,7 @@ def test_check_of_settings_that_are_fine_ends_with_0(lakeward: Command, tmp_path
         ('[queue]\nkind = "sqlite"\nvisible = "1m"', "no key 'visible'"),
         ('[queue]\nkind = "poll"\nvisibility = "1m"', "there is no key `visibility`"),
         ('[ledger]\nkind = "dynamodb"', "[ledger] lacks the key 'table'"),
+        ('[lease]\ntable = "leases"', "[lease] has no `kind`"),
         ('[lease]\nkind = "dynamodb"\ntable = "leases"\nttl = "1s"', "[lease.ttl]"),
         ('[statistics]\nkind = "file"\nplace = "a"', "no key 'place'"),
     ],
