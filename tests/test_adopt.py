@@ -149,9 +149,7 @@ def test_an_adopted_table_continues_after_the_last_applied_file(shop: Project) -
     assert "is one of lakeward's tables already" in adopt(shop, "--none", code=1).err
 
 
-def test_files_applied_again_give_the_same_rows_and_a_rollback_returns_to_the_adoption(
-    shop: Project,
-) -> None:
+def test_files_applied_again_give_the_same_rows_and_a_rollback_returns_to_the_adoption(shop: Project) -> None:
     write_table(shop, THEIRS)
     adopt(shop, "--none")
     assert shop.run()["shop.item"]["counts"]["read"] == 9

@@ -159,9 +159,7 @@ def test_a_golden_delta_table_is_adopted_and_continued(project: Project, name: s
         ),
     ],
 )
-def test_a_golden_table_with_unknown_types_is_refused(
-    project: Project, name: str, key: str, column: str
-) -> None:
+def test_a_golden_table_with_unknown_types_is_refused(project: Project, name: str, key: str, column: str) -> None:
     project.kind = "delta"
     configured(project, {key: "int"}, key)
     given(project, CASES / name)
@@ -212,9 +210,7 @@ def written_by(project: Project, write_mode: str) -> None:
         pytest.param("mytable_partitioned", "merge-on-read", marks=pytest.mark.long),
     ],
 )
-def test_equality_deletes_stay_and_apply_to_no_later_row(
-    project: Project, name: str, write_mode: str
-) -> None:
+def test_equality_deletes_stay_and_apply_to_no_later_row(project: Project, name: str, write_mode: str) -> None:
     """Rows 1 to 3 were deleted by equality, by key or by name, and are inserted again."""
     configured(project, {"id": "int", "name": "string", "bir": "date"}, "id")
     written_by(project, write_mode)

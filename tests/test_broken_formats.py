@@ -164,11 +164,7 @@ def test_a_mistake_that_breaks_a_small_law_breaks_one_on_random_histories(name: 
     ],
 )
 def test_a_broken_table_breaks_its_law(
-    request: pytest.FixtureRequest,
-    monkeypatch: pytest.MonkeyPatch,
-    kind: str,
-    name: str,
-    mistake: type[AnyTable],
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str, name: str, mistake: type[AnyTable]
 ) -> None:
     if _is_of_spark(mistake):
         use_spark(monkeypatch)

@@ -35,9 +35,7 @@ def changes(project: Project) -> set[tuple[str, str]]:
     return {(change["column"], change["kind"]) for change in listed}
 
 
-def test_a_new_column_is_known_from_the_catalogue_and_files_are_read_by_their_width(
-    project: Project,
-) -> None:
+def test_a_new_column_is_known_from_the_catalogue_and_files_are_read_by_their_width(project: Project) -> None:
     """If a width fits two sets of columns, the table stops, and no value is shifted."""
     project.configure(CATALOGUE)
     describe("id int", "name text", "price numeric(8,2)")

@@ -33,7 +33,7 @@ key = ["id"]
 columns = { id = "int", name = "string", born = "date" } # as it is
 """
 COLUMNS = ("id", "name")
-AS_IT_IS = ("born = \"date\" } # as it is", "born = \"date\", more = \"string\" }")
+AS_IT_IS = ('born = "date" } # as it is', 'born = "date", more = "string" }')
 
 
 def put_later(file: Path) -> None:

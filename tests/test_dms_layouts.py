@@ -33,12 +33,7 @@ def test_files_of_one_name_in_segments_and_date_folders_are_different_everywhere
     [selection] = [batch["files"] for batch in project.run(code=3)["shop.item"]["batches"]]
     assert sorted(selection[:4]) == sorted(loads)
     assert selection[4:] == [first, second]
-    assert project.rows() == [
-        (0, "d", D("3.00")),
-        (1, "d", D("3.00")),
-        (2, "a", D("1.00")),
-        (3, "a", D("1.00")),
-    ]
+    assert project.rows() == [(0, "d", D("3.00")), (1, "d", D("3.00")), (2, "a", D("1.00")), (3, "a", D("1.00"))]
     assert project.run(code=3)["shop.item"]["batches"] == []
     [entry] = project.entries()
     assert (entry["object"], entry["row"]) == (second, 3)

@@ -35,12 +35,8 @@ from lakeward.plugins.testing.laws.sources import (
 
 TABLE, SOURCE = "lakeward-sqlite-table", "lakeward-outbox-source"
 _LACKING = (
-    Capability.ROLLBACK,
-    Capability.MAINTAIN,
-    Capability.HISTORY,
-    Capability.BITEMPORAL,
-    Capability.NUMBERS,
-    Capability.SOFT_DELETE,
+    *(Capability.ROLLBACK, Capability.MAINTAIN, Capability.HISTORY, Capability.BITEMPORAL),
+    *(Capability.NUMBERS, Capability.SOFT_DELETE),
 )
 LACKS = {
     COLUMNS,
@@ -102,37 +98,17 @@ def test_the_laws_of_an_example_hold_in_an_environment_of_its_own(
     assert GREEN[example] in printed, printed[-3000:]
 
 
+OF_TABLE, OF_OUTBOX = "lakeward_sqlite_table/table.py", "lakeward_outbox_source/outbox.py"
+REJECTS = "return Reject(place, Reason.NULL_KEY, time=row.at)"
+
+
 @pytest.mark.parametrize(
     ("example", "module", "right", "wrong", "law"),
     [
-        (
-            TABLE,
-            "lakeward_sqlite_table/table.py",
-            "DELETE FROM {self.name} WHERE {OWN[0]} = ?",
-            "DELETE FROM {self.name} WHERE {OWN[0]} <> ?",
-            "a_delete_removes_a_row",
-        ),
-        (
-            TABLE,
-            "lakeward_sqlite_table/table.py",
-            '("memory", "remembered", ',
-            '("remembered", ',
-            "a_late_change_overwrites",
-        ),
-        (
-            SOURCE,
-            "lakeward_outbox_source/outbox.py",
-            "sum(length(row)), max(at)",
-            "0, 0",
-            "changed_after_it_was_applied",
-        ),
-        (
-            SOURCE,
-            "lakeward_outbox_source/source.py",
-            "return Reject(place, Reason.NULL_KEY, time=row.at)",
-            "key = (0,)",
-            "objects_are_read_in_order",
-        ),
+        (TABLE, OF_TABLE, "WHERE {OWN[0]} = ?", "WHERE {OWN[0]} <> ?", "a_delete_removes_a_row"),
+        (TABLE, OF_TABLE, '("memory", "remembered", ', '("remembered", ', "a_late_change_overwrites"),
+        (SOURCE, OF_OUTBOX, "sum(length(row)), max(at)", "0, 0", "changed_after_it_was_applied"),
+        (SOURCE, "lakeward_outbox_source/source.py", REJECTS, "key = (0,)", "objects_are_read_in_order"),
     ],
     ids=["deletes the others", "forgets what it trimmed", "sees no change", "makes a key of nothing"],
 )

@@ -44,13 +44,7 @@ def test_each_event_of_a_key_says_where_it_is_from_and_what_it_did(project: Proj
     project.configure(tables=TABLES, source='timestamp_column = "at"')
     day = "2026-11-21"
     put(project, "item", "LOAD00000001", f"{day} 09:00:00,1,Bonn,1.00", f"{day} 09:00:00,2,Bonn,1.00")
-    put(
-        project,
-        "item",
-        "20261121-100000000",
-        f"U,{day} 10:00:00.1,1,Köln,1.00",
-        f"U,{day} 10:00:00.1,1,Kiel,1.00",
-    )
+    put(project, "item", "20261121-100000000", f"U,{day} 10:00:00.1,1,Köln,1.00", f"U,{day} 10:00:00.1,1,Kiel,1.00")
     put(project, "inorder", "LOAD00000001", f"{day} 09:00:00,1,Bonn", f"{day} 09:00:00,2,Bonn")
     put(project, "inorder", "20261121-100000000", f"U,{day} 10:00:00,1,Köln", f"D,{day} 10:00:00,2,Bonn")
     put(project, "pair", "LOAD00000001", f"{day} 09:00:00,{day},a b", f"{day} 09:00:00,{day},")

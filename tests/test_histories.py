@@ -364,9 +364,7 @@ columns = { id = "int", name = "string" }
 
 
 @any_kind
-def test_an_ended_version_of_a_key_change_is_not_written_again(
-    project: Project,
-) -> None:
+def test_an_ended_version_of_a_key_change_is_not_written_again(project: Project) -> None:
     project.configure(MOVED, source=f'{TIMED}\nbefore_image_prefix = "BI_"')
 
     def put(minute: int, row: str) -> None:
@@ -429,9 +427,7 @@ PERIODS = ("id", "city", "valid_from", "valid_to")
 
 
 @any_kind
-def test_events_without_a_valid_time_end_rows_at_the_time_of_the_run(
-    project: Project,
-) -> None:
+def test_events_without_a_valid_time_end_rows_at_the_time_of_the_run(project: Project) -> None:
     """The column has the same valid time as before, which would end the rows where they began."""
     project.configure(BY_COLUMN)
     first = {1: "1,Oslo,2026-11-01 10:00:00", 2: "2,Rome,2026-11-05 10:00:00", 3: "3,Bonn,2026-11-02 10:00:00"}

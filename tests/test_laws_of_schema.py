@@ -36,12 +36,7 @@ from lakeward.entrypoints.settings import configuration as read_settings
 
 pytestmark = pytest.mark.spark
 
-packed = settings(
-    max_examples=1,
-    deadline=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+packed = settings(max_examples=1, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 """One example has many columns, each with its own change, or several tables."""
 
 CHECKS: Mapping[str, tuple[Callable[[Dimension, Any], None], Any]] = {

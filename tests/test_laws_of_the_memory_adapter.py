@@ -31,7 +31,7 @@ TestContested = table_contract(lambda: contested.bench(examples=25), laws=CONTES
 
 FOUND = {
     "undecided_key_changes_are_held": {
-        14: "what waits comes again, and is refused as it is released: it was told as new, and counted as a copy",
+        14: "what waits comes again, and is refused as it is released: it was told as new, and counted as a copy"
     },
     "repaired_partial_rows_and_key_changes_are_applied_at_their_position": {
         61605: "half of a swap does not say its transaction: the other half was trimmed, and lost its row",

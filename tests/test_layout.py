@@ -118,13 +118,7 @@ def test_options_that_the_settings_lack_do_not_change(small_table: Project) -> N
     assert maintain(small_table) == []
 
 
-@pytest.mark.parametrize(
-    "modes",
-    [
-        ("merge-on-read", "copy-on-write"),
-        ("copy-on-write", "merge-on-read"),
-    ],
-)
+@pytest.mark.parametrize("modes", [("merge-on-read", "copy-on-write"), ("copy-on-write", "merge-on-read")])
 @pytest.mark.long
 def test_delta_changes_its_write_mode(small_table: Project, modes: tuple[str, str]) -> None:
     small_table.kind = "delta"
@@ -201,7 +195,9 @@ def test_hudi_refuses_other_partitions_and_buckets_before_it_writes(small_table:
     small_table.run()
     configure_layout(
         small_table,
-        'partition_by = ["name"]', "buckets = 2", 'properties = { "hoodie.parquet.max.file.size" = "1000000" }'
+        'partition_by = ["name"]',
+        "buckets = 2",
+        'properties = { "hoodie.parquet.max.file.size" = "1000000" }',
     )
     timeline = small_table.folder / "lake/shop/item/.hoodie/timeline"
     before = {*timeline.iterdir()}

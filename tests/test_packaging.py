@@ -9,6 +9,7 @@ import zipfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
+import pytest
 from repository import ROOT, imported, modules, pyproject
 
 import lakeward
@@ -28,10 +29,7 @@ def test_every_folder_with_modules_is_a_listed_package() -> None:
     listed = pyproject()["tool"]["setuptools"]["packages"]
     folders = {str(path.parent) for path in modules()} - {"core/_root"}
     assert sorted(listed) == sorted(["lakeward", *["lakeward." + folder.replace("/", ".") for folder in folders]])
-
-
-def test_every_folder_with_modules_has_an_init() -> None:
-    assert {path.parent for path in modules() if not (ROOT / path).with_name("__init__.py").exists()} == set()
+    assert [path for path in modules() if not (ROOT / path).with_name("__init__.py").exists()] == []
 
 
 def test_the_links_for_tools_name_the_same_folders_as_the_packaging() -> None:
@@ -66,17 +64,11 @@ def test_the_wheel_has_the_types_marker_and_the_locks(wheel: Path) -> None:
     assert {name for name in names if name.startswith("lakeward/") and name.endswith(".txt")} == of_jobs
 
 
-def test_the_wheel_has_the_templates_of_plugins(wheel: Path) -> None:
-    templates = ROOT / "entrypoints" / "plugin_project" / "templates"
-    ours = {packaged(path.relative_to(ROOT)) for path in templates.rglob("*") if path.is_file()}
-    assert {name for name in zipfile.ZipFile(wheel).namelist() if "/templates/" in name} == ours != set()
-
-
-def test_the_wheel_has_the_whole_corpus(wheel: Path) -> None:
-    corpus = ROOT / "plugins" / "testing" / "corpus"
-    wanted = {packaged(path.relative_to(ROOT)) for path in corpus.rglob("*") if path.is_file()}
-    names = zipfile.ZipFile(wheel).namelist()
-    assert {name for name in names if "/corpus/" in name and not name.endswith("/")} == wanted
+@pytest.mark.parametrize("folder", ["entrypoints/plugin_project/templates", "plugins/testing/corpus"])
+def test_the_wheel_has_the_templates_of_plugins_and_the_whole_corpus(wheel: Path, folder: str) -> None:
+    ours = {packaged(path.relative_to(ROOT)) for path in (ROOT / folder).rglob("*") if path.is_file()}
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if f"/{Path(folder).name}/" in name}
+    assert {name for name in names if not name.endswith("/")} == ours != set()
 
 
 def test_the_wheel_says_its_version_its_needs_and_its_command(wheel: Path) -> None:

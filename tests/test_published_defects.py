@@ -127,11 +127,7 @@ def test_an_update_and_a_delete_of_one_key_in_one_batch_lose_the_row() -> None:
 
 @pytest.mark.parametrize(
     ("before", "after"),
-    [
-        (("ab", "c"), ("a", "bc")),
-        (("a", None), (None, "a")),
-        (("", "a"), (None, "a")),
-    ],
+    [(("ab", "c"), ("a", "bc")), (("a", None), (None, "a")), (("", "a"), (None, "a"))],
     ids=["no separator", "moved", "NULL is not ''"],
 )
 def test_a_row_hash_hides_a_change(before: tuple[str, str], after: tuple[str, str]) -> None:

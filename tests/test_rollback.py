@@ -28,22 +28,13 @@ pytestmark = pytest.mark.spark
 
 D = Decimal
 LOAD = "1,a,1.00\n2,b,2.00\n3,c,3.00\n"
-CHANGES = [
-    "U,2,x,2.00\nD,3,c,3.00\n",
-    "U,2,y,9.00\nI,4,d,4.00\n",
-    "D,4,d,4.00\nU,1,z,7.00\n",
-    "I,5,e,5.00\n",
-]
+CHANGES = ["U,2,x,2.00\nD,3,c,3.00\n", "U,2,y,9.00\nI,4,d,4.00\n", "D,4,d,4.00\nU,1,z,7.00\n", "I,5,e,5.00\n"]
 AFTER_ALL = [(1, "z", D("7.00")), (2, "y", D("9.00")), (5, "e", D("5.00"))]
 AFTER_FIRST = [(1, "a", D("1.00")), (2, "x", D("2.00"))]
 
 
 @pytest.fixture(
-    params=[
-        "iceberg",
-        pytest.param("delta", marks=pytest.mark.long),
-        pytest.param("hudi", marks=pytest.mark.hudi),
-    ]
+    params=["iceberg", pytest.param("delta", marks=pytest.mark.long), pytest.param("hudi", marks=pytest.mark.hudi)]
 )
 def shop(request: pytest.FixtureRequest, project: Project) -> Project:
     """Return a project of each format whose tables keep their earlier commits."""
@@ -158,9 +149,7 @@ def test_missing_files_are_reported_before_a_rollback_changes_anything(shop: Pro
 
 @hudi_is_long
 @pytest.mark.parametrize("to", [4, pytest.param(3, marks=pytest.mark.long)])
-def test_a_crashed_rollback_can_be_repeated(
-    shop: Project, monkeypatch: pytest.MonkeyPatch, to: int
-) -> None:
+def test_a_crashed_rollback_can_be_repeated(shop: Project, monkeypatch: pytest.MonkeyPatch, to: int) -> None:
     """The table was rolled back and its side tables were not, also if they were trimmed by the next batch."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 5)
     run_all_files(shop)

@@ -272,13 +272,7 @@ VERSIONS = snapshot_splice._versions
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "broken",
-    [
-        begins_one_late,
-        ends_one_late,
-        leaves_what_vanished,
-        places_a_row_by_its_own_file,
-    ],
+    "broken", [begins_one_late, ends_one_late, leaves_what_vanished, places_a_row_by_its_own_file]
 )
 def test_the_law_of_snapshots_fails_on_wrong_splices(
     project: Project, monkeypatch: pytest.MonkeyPatch, broken: Any

@@ -80,10 +80,7 @@ def test_a_table_of_debezium_is_compared_with_postgresql(
     assert (equal["outcome"], equal["ranges"], equal["equal_ranges"]) == ("equal", 5, 5)
     assert (equal["source_rows"], equal["table_rows"], equal["comparisons"]) == (5, 5, 1)
     assert equal["verified_through"]["log"].startswith("0/")
-    assert equal["not_compared"] == {
-        "extra": "the source does not have it",
-        "secret": "the table does not have it",
-    }
+    assert equal["not_compared"] == {"extra": "the source does not have it", "secret": "the table does not have it"}
     alter(project, spark, spoil)
     found = verified(project, 75)
     assert (kinds(found), [one["proof"] for one in found["differences"]]) == (SPOILED, [None] * 3)

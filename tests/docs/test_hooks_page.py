@@ -61,21 +61,18 @@ def ports() -> Iterator[tuple[str, list[str]]]:
             yield node.name, methods + [ast.unparse(p) for p in node.body if isinstance(p, ast.AnnAssign)]
 
 
-def test_the_hooks_of_the_page_are_those_of_the_code() -> None:
-    headings = [heading for heading in sections(PAGE, 3) if "(" in heading]
-    assert headings == [f"`{hook}`" for hook in hooks()]
+def test_the_hooks_and_ports_of_the_page_are_those_of_the_code() -> None:
+    headings = [*sections(PAGE, 3)]
+    assert [heading for heading in headings if "(" in heading] == [f"`{hook}`" for hook in hooks()]
+    names = [heading for heading in headings if "(" not in heading]
+    assert len(names) == len({*names})
+    assert {*names} == {name for name, _ in ports()}
 
 
 @pytest.mark.parametrize(("port", "members"), [*ports()])
 def test_a_port_on_the_page_has_the_members_of_the_code(port: str, members: list[str]) -> None:
     page_members = [code for code in codes(sections(PAGE, 3)[port]) if ") -> " in code or ": " in code]
     assert sorted(page_members) == sorted(members)
-
-
-def test_every_port_of_the_page_is_one_of_the_code() -> None:
-    headings = [heading for heading in sections(PAGE, 3) if "(" not in heading]
-    assert headings == [name for name in headings if name in dict(ports())]
-    assert set(headings) == {name for name, _ in ports()}
 
 
 def test_the_registry_attributes_and_the_runtime_attributes_are_named() -> None:
@@ -92,14 +89,10 @@ def test_the_columns_of_the_frame_and_the_capabilities_are_all_there() -> None:
     assert {codes(row["capability"])[0] for row in capabilities} == {item.value for item in Capability}
 
 
-def test_the_page_says_the_version_of_the_plugin_api() -> None:
-    page_codes = codes(sections(PAGE)["The version of the plugin API"])
-    assert f"{API}" in page_codes
-    assert f"LAKEWARD_API = {API}" in page_codes
-
-
 def test_the_page_says_what_is_new_in_the_version_of_the_plugin_api() -> None:
-    (versions,) = tables(sections(PAGE)["The version of the plugin API"])
+    section = sections(PAGE)["The version of the plugin API"]
+    assert {f"{API}", f"LAKEWARD_API = {API}"} <= {*codes(section)}
+    (versions,) = tables(section)
     (changed,) = (row["what changed"] for row in versions if row["version"] == "2.0")
     new = {name for name, _ in ports()} - set(PORTS_OF_1_0.split())
     assert {name for name in new if f"[{name}](#{name.lower()})" not in changed} == set()
@@ -118,13 +111,22 @@ def test_the_steps_are_named_in_order() -> None:
     assert tuple(dict.fromkeys(page_members)) == BATCH_STEPS
 
 
+def installed_example(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    third_party.install(monkeypatch, tmp_path / "site", EXAMPLE.name.removesuffix(".py"), EXAMPLE.content)
+    return importlib.import_module("lakeward_bells")
+
+
 def test_the_example_registers_and_a_run_does_what_its_bells_say(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    third_party.install(monkeypatch, tmp_path / "site", EXAMPLE.name.removesuffix(".py"), EXAMPLE.content)
+    example = installed_example(monkeypatch, tmp_path)
     third_party.announce(monkeypatch, tmp_path / "shop", "shop")
     monkeypatch.setattr(shop, "REPORTS", [])
     assert registry_of(load()).queues.origin("bells") == "lakeward_bells"
+    (announced,) = [fence.content for fence in fences(PAGE, "toml") if fence.name == "pyproject.toml"]
+    assert '[project.entry-points.lakeward]\nbells = "lakeward_bells"' in announced
+    with pytest.raises(Exception, match="Did you mean 'folder'"):
+        example.build({"tables": [], "foldr": "x"}, Runtime(lambda: None, tmp_path))
 
     (settings,) = [fence.content for fence in fences(PAGE, "toml") if fence.name == "lakeward.toml"]
     (tmp_path / "lakeward.toml").write_text(
@@ -145,8 +147,7 @@ def test_the_example_registers_and_a_run_does_what_its_bells_say(
 
 
 def bells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QueueUnderTest:
-    third_party.install(monkeypatch, tmp_path / "site", EXAMPLE.name.removesuffix(".py"), EXAMPLE.content)
-    example: Any = importlib.import_module("lakeward_bells")
+    example = installed_example(monkeypatch, tmp_path)
     folder, times = tmp_path / "bells", count(1)
     folder.mkdir()
 
@@ -160,17 +161,3 @@ def bells(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> QueueUnderTest:
 
 
 TestBells = queue_contract(bells)
-
-
-def test_a_wrong_key_of_the_example_is_answered_in_lakewards_words(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    third_party.install(monkeypatch, tmp_path / "site", EXAMPLE.name.removesuffix(".py"), EXAMPLE.content)
-    example: Any = importlib.import_module("lakeward_bells")
-    with pytest.raises(Exception, match="Did you mean 'folder'"):
-        example.build({"tables": [], "foldr": "x"}, Runtime(lambda: None, tmp_path))
-
-
-def test_the_example_is_announced_as_the_page_says() -> None:
-    (announced,) = [fence.content for fence in fences(PAGE, "toml") if fence.name == "pyproject.toml"]
-    assert '[project.entry-points.lakeward]\nbells = "lakeward_bells"' in announced

@@ -33,7 +33,7 @@ def test_every_figure_of_a_table_is_there_by_both_names() -> None:
     assert [name for name in (*exposed[:2], "RunSeconds", "TablesWaiting") if f"`{name}`" not in text(PAGE)] == []
 
 
-def test_the_line_for_cloudwatch_is_a_part_of_what_is_written() -> None:
+def test_the_line_for_cloudwatch_and_the_text_for_prometheus_are_parts_of_what_is_written() -> None:
     (page_values,) = (json.loads(fence.content) for fence in fences(PAGE, "json"))
     _, line = embedded_lines(FIGURES, "lakeward", [ORDERS])
     written = json.loads(line)
@@ -41,11 +41,8 @@ def test_the_line_for_cloudwatch_is_a_part_of_what_is_written() -> None:
     assert all(metric in whole["Metrics"] for metric in directive.pop("Metrics"))
     assert directive.items() <= whole.items()
     assert page_values.items() <= written.items()
-
-
-def test_the_text_for_prometheus_is_a_part_of_what_is_written() -> None:
-    (page_values,) = fences(PAGE, "text")
-    assert page_values.content in prometheus_text(FIGURES)
+    (page_text,) = fences(PAGE, "text")
+    assert page_text.content in prometheus_text(FIGURES)
 
 
 def test_the_settings_of_the_page_are_right() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +22,16 @@ PAGE = "docs/reference/notices.md"
 PERMISSION, POSTED = (json.loads(fence.content) for fence in fences(PAGE, "json"))
 
 
+(SETTINGS,) = [fence.content for fence in fences(PAGE, "toml") if fence.name == "lakeward.toml"]
+
+
 def at(iso: str) -> int:
-    return {"2026-12-01T00:00:00Z": 1_796_083_200_000_000, "2026-11-30T22:00:00Z": 1_796_076_000_000_000}[iso]
+    return int(datetime.fromisoformat(iso).timestamp()) * 1_000_000
 
 
 def notice(document: dict[str, Any]) -> RunNotice:
     entries = [NoticeEntry(**entry) for entry in document["entries"]]
-    return RunNotice(
-        pipeline=document["pipeline"], run=document["run"], at=at(document["at"]), entries=entries
-    )
-
-
-def test_the_settings_of_the_page_make_its_notifiers() -> None:
-    (settings,) = [fence for fence in fences(PAGE, "toml") if fence.name == "lakeward.toml"]
-    container = Container(configured=validate(tomllib.loads(settings.content), Path("lakeward.toml")))
-    assert [*container.notifiers()] == ["sns", "webhook"]
+    return RunNotice(pipeline=document["pipeline"], run=document["run"], at=at(document["at"]), entries=entries)
 
 
 def test_what_is_posted_is_what_the_page_shows() -> None:
@@ -60,7 +56,9 @@ def test_every_code_of_its_own_is_explained() -> None:
     assert {entry.code for entry in [*entries, of_unrouted_rows(1)]} == page_codes
 
 
-def test_the_permission_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_settings_make_its_notifiers_and_the_permission_is_the_one_that_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     (statement,) = PERMISSION["Statement"]
     asked: list[str] = []
 
@@ -73,8 +71,8 @@ def test_the_permission_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch)
             return lambda **_: None
 
     monkeypatch.setattr("lakeward.adapters.notifiers.sns.create_client", lambda *_, **__: Client())
-    (settings,) = [fence for fence in fences(PAGE, "toml") if fence.name == "lakeward.toml"]
-    container = Container(configured=validate(tomllib.loads(settings.content), Path("lakeward.toml")))
-    container.notifiers()["sns"].send(notice(POSTED))
+    notifiers = Container(configured=validate(tomllib.loads(SETTINGS), Path("lakeward.toml"))).notifiers()
+    assert [*notifiers] == ["sns", "webhook"]
+    notifiers["sns"].send(notice(POSTED))
     assert statement["Action"] == [f"sns:{name.title()}" for name in asked]
-    assert statement["Resource"] in settings.content
+    assert statement["Resource"] in SETTINGS

@@ -191,19 +191,11 @@ def alarms() -> set[str]:
     return found
 
 
-def test_every_alarm_has_its_section_and_every_section_its_alarm() -> None:
-    headings = {heading for heading in sections("docs/reference/alarms.md") if re.fullmatch(r"[A-Z]+-\d+", heading)}
-    assert headings == alarms() != set()
-
-
-def test_an_alarm_says_what_it_means_why_it_happens_and_what_to_do() -> None:
+def test_every_alarm_has_its_section_which_says_what_it_means_why_it_happens_and_what_to_do() -> None:
     found = sections("docs/reference/alarms.md")
+    assert {heading for heading in found if re.fullmatch(r"[A-Z]+-\d+", heading)} == alarms() != set()
     for code in alarms():
         assert all(f"**{part}.**" in found[code] for part in ("What", "Why it happens", "What to do"))
-
-
-def test_an_alarm_that_can_be_let_pass_says_what_that_means() -> None:
-    found = sections("docs/reference/alarms.md")
     assert {code for code in alarms() if "**`ack` means:**" in found[code]} == set(PASSABLE)
 
 
@@ -218,22 +210,14 @@ def test_a_decision_is_short_and_says_why(decision: Path) -> None:
     assert content.startswith(f"# {decision.stem[:4]} ")
 
 
-def test_the_list_of_decisions_has_each_by_its_title() -> None:
+def test_decisions_are_listed_numbered_without_a_gap_and_called_by_their_titles() -> None:
     listed = [row for subject in tables(text("docs/decisions/README.md")) for row in subject]
     titles = {path.name: path.read_text("utf-8").splitlines()[0].removeprefix("# ") for path in DECISIONS}
     page_values = [(row[""], re.fullmatch(r"\[(.*)\]\((.*)\)", row["decision"])) for row in listed]
     assert [(link[2], f"{number} {link[1]}") for number, link in page_values if link] == sorted(titles.items())
-
-
-def test_decisions_are_numbered_without_a_gap() -> None:
-    assert [path.stem[:4] for path in DECISIONS] == [f"{number:04}" for number in range(1, len(DECISIONS) + 1)]
-
-
-def test_a_decision_is_called_by_its_title() -> None:
-    titles = [path.read_text("utf-8").splitlines()[0].removeprefix("# ") for path in DECISIONS]
-    assert [re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles] == [
-        path.stem for path in DECISIONS
-    ]
+    assert [name[:4] for name in titles] == [f"{number:04}" for number in range(1, len(titles) + 1)]
+    names = [re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles.values()]
+    assert [f"{name}.md" for name in names] == [*titles]
 
 
 def test_code_names_decisions_that_are_there() -> None:

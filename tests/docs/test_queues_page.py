@@ -66,9 +66,7 @@ def queue_of_page(s3: Buckets, sqs: Sqs) -> Any:
     return sqs
 
 
-def test_a_file_in_the_bucket_gives_a_notice_of_its_table(
-    queue_of_page: Sqs, s3: Buckets, tmp_path: Path
-) -> None:
+def test_a_file_in_the_bucket_gives_a_notice_of_its_table(queue_of_page: Sqs, s3: Buckets, tmp_path: Path) -> None:
     (first, _) = [block.content for block in fences(PAGE, "toml")]
     content = {**tomllib.loads(first), "target": {"kind": "memory"}}
     queue: Any = Container(configured=validate(content, tmp_path / "lakeward.toml")).queue()

@@ -11,7 +11,7 @@ from typing import Any
 import boto3
 import pytest
 from buckets import ENVIRONMENT, Buckets
-from pages import fences, text
+from pages import create_table, fences, text
 
 from lakeward.adapters.settings_stores.dynamodb import _ATTRIBUTES, ControlTable
 from lakeward.adapters.settings_stores.hudi_job import read_parameters
@@ -80,22 +80,10 @@ def test_a_parameter_of_a_table_is_read(aws: Any) -> None:
 
 
 def test_the_control_table_of_the_page_is_one_and_its_attributes_are_those_of_the_code(aws: Any) -> None:
-    *_, command_line = CONSOLE
-    options = shlex.split(command_line.removeprefix("$ ").replace("\\\n", " "))
-    parameters = dict(zip(options[3::2], options[4::2], strict=True))
-    pairs = {
-        name: dict(pair.split("=") for pair in parameters[name].split(","))
-        for name in ("--attribute-definitions", "--key-schema")
-    }
-    client = aws.client("dynamodb")
-    client.create_table(
-        TableName=parameters["--table-name"],
-        BillingMode=parameters["--billing-mode"],
-        AttributeDefinitions=[pairs["--attribute-definitions"]],
-        KeySchema=[pairs["--key-schema"]],
-    )
-    client.put_item(TableName=parameters["--table-name"], Item=JSON[2])
-    layer = ControlTable(parameters["--table-name"]).read()
+    request, client = create_table(PAGE), aws.client("dynamodb")
+    client.create_table(**request)
+    client.put_item(TableName=request["TableName"], Item=JSON[2])
+    layer = ControlTable(request["TableName"]).read()
     keys = {"key": ["id"], "partition_by": ["region"], "lateness": "24h", "skip": False}
     assert (layer.content["tables"], layer.broken) == ({"shop.orders": keys}, {})
     assert [name for name in _ATTRIBUTES if f"`{name}`" not in text(PAGE)] == []

@@ -30,11 +30,8 @@ OF_GLUE = [
 def test_arguments_are_read_as_platforms_write_them() -> None:
     conf = ["--conf", "spark.a=1 --conf spark.b=2"]
     request = read_arguments([*OF_GLUE, *conf], glue.RESERVED)
-    assert (request.settings, request.tables, request.max_minutes) == (
-        "s3://shop/lakeward.toml",
-        ["shop.item", "shop.order"],
-        9.5,
-    )
+    expected = ("s3://shop/lakeward.toml", ["shop.item", "shop.order"], 9.5)
+    assert (request.settings, request.tables, request.max_minutes) == expected
     assert (request.formats, request.run_ids) == ({"delta", "iceberg"}, {"correlation_id": "7f"})
     pip = ["--python-modules-installer-option", "--no-index"]
     assert read_arguments([*pip, "--JOB_NAME", "shop", "--settings=a.toml"], glue.RESERVED).settings == "a.toml"
@@ -93,6 +90,14 @@ def test_an_object_names_the_tables_that_read_it(s3: Buckets, tmp_path: Path) ->
         (["--settings", "a.toml", "--object", "s3://a/b", "--tables", "shop.item"], "do not go together"),
         (["--settings", "a.toml", "--max-minutes", "nan"], "'nan' is not a number of minutes above 0"),
         (["--settings", "a.toml", "--max-minutes", "0"], "'0' is not a number of minutes above 0"),
+        (["--settings", "a.toml", "--command", "statsu"], "there is no job for the command 'statsu'"),
+        (["--settings", "a.toml", "--command", "demo"], "there is no job for the command 'demo'"),
+        (["--settings", "a.toml", "--command", "status", "--max-minutes", "3"], "unknown argument --max-minutes"),
+        (["--settings", "a.toml", "--command", "status", "--object", "s3://a/b"], "unknown argument --object"),
+        (["--settings", "a.toml", "--command", "ack", "--table", "shop.a"], "required: --alarm"),
+        (["--settings", "a.toml", "--command", "maintain", "--dry-run", "perhaps"], "neither true nor false"),
+        (["--settings", "a.toml", "--command", "maintain", "--config", "b.toml"], "unknown argument --config"),
+        (["--settings", "a.toml", "--dry-run"], "unknown argument --dry-run"),
     ],
 )
 def test_an_argument_that_is_not_known_is_refused_by_name(arguments: list[str], said: str) -> None:
@@ -148,10 +153,16 @@ def test_a_report_that_cannot_be_written_hides_no_error(tmp_path: Path, capsys: 
         ("maintain", ["--tables=shop.a", "--dry-run", "true"], ["--dry-run", "--", "shop.a"]),
         ("maintain", ["--dry-run", "false"], []),
         ("maintain", ["--dry-run"], ["--dry-run"]),
-        ("verify", ["--against", "source", "--wait=10m", "--keys", "TRUE"],
-         ["--against=source", "--keys", "--wait=10m"]),
-        ("ack", ["--alarm", "LEDGER-003", "--reason=it is, as it is", "--table", "shop.a"],
-         ["--reason=it is, as it is", "--", "shop.a", "LEDGER-003"]),
+        (
+            "verify",
+            ["--against", "source", "--wait=10m", "--keys", "TRUE"],
+            ["--against=source", "--keys", "--wait=10m"],
+        ),
+        (
+            "ack",
+            ["--alarm", "LEDGER-003", "--reason=it is, as it is", "--table", "shop.a"],
+            ["--reason=it is, as it is", "--", "shop.a", "LEDGER-003"],
+        ),
         ("load-complete", ["--table", "shop.a", "--by", "me"], ["--by=me", "--", "shop.a"]),
         ("reload", ["--table", "shop.a", "--withdraw", "yes"], ["--withdraw", "--", "shop.a"]),
     ],
@@ -161,24 +172,6 @@ def test_a_command_takes_what_the_command_line_does(command: str, arguments: lis
     every = [*of_glue, "--command", command, "--settings", "a.toml", *arguments, "--JOB_ID", "j_1"]
     request = read_arguments(every, glue.RESERVED)
     assert (request.command, request.words, request.settings) == (command, words, "a.toml")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--command", "statsu"], "there is no job for the command 'statsu'"),
-        (["--command", "demo"], "there is no job for the command 'demo'"),
-        (["--command", "status", "--max-minutes", "3"], "unknown argument --max-minutes"),
-        (["--command", "status", "--object", "s3://a/b"], "unknown argument --object"),
-        (["--command", "ack", "--table", "shop.a"], "required: --alarm"),
-        (["--command", "maintain", "--dry-run", "perhaps"], "--dry-run is neither true nor false"),
-        (["--command", "maintain", "--config", "b.toml"], "unknown argument --config"),
-        (["--dry-run"], "unknown argument --dry-run"),
-    ],
-)
-def test_what_a_command_does_not_take_is_refused_by_name(arguments: list[str], said: str) -> None:
-    with pytest.raises(ConfigError, match=said):
-        read_arguments(["--settings", "a.toml", *arguments])
 
 
 @dataclass

@@ -46,42 +46,32 @@ def test_options_that_are_right_come_back_as_the_model() -> None:
     assert validated(Options, {"path": "in/"}, "lakeward.toml") == Options(path="in/")
 
 
-def test_an_unknown_key_is_refused_with_the_nearest() -> None:
-    error = refusal({"path": "in/", "fromat": "a5"})
+EVERY_KEY = "docs/reference/settings.md lists every key."
+
+
+@pytest.mark.parametrize(
+    ("values", "found", "todo"),
+    [
+        ({"path": "in/", "fromat": "a5"}, ["[source] has no key 'fromat'"], "Did you mean 'format'?"),
+        ({"path": "in/", "kee": ["id"]}, ["[source] has no key 'kee'"], "Did you mean 'key'?"),
+        ({"path": "in/", "colour": "red"}, ["[source] has no key 'colour'"], EVERY_KEY),
+        ({"path": "in/", "tray": {"sise": 3}}, ["[source.tray] has no key 'sise'"], "Did you mean 'size'?"),
+        ({}, ["[source] lacks the key 'path'"], EVERY_KEY),
+        ({"path": "in/", "format": "a6"}, ["[source.format]: input should be 'a4' or 'a5'"], EVERY_KEY),
+        ({"path": "in"}, ["[source.path]: must end with a slash"], EVERY_KEY),
+        (
+            {"path": "in", "trya": 1},
+            ["[source.path]: must end with a slash", "[source] has no key 'trya'"],
+            "Did you mean 'tray'?",
+        ),
+    ],
+)
+def test_what_is_wrong_is_named_with_its_place_and_what_was_meant(
+    values: dict[str, Any], found: list[str], todo: str
+) -> None:
+    error = refusal(values, also=["key"])
     assert error.what == "lakeward.toml: the settings are not right"
-    assert error.found == "[source] has no key 'fromat'"
-    assert error.todo == "Did you mean 'format'?"
-
-
-def test_an_unknown_key_that_resembles_none_is_refused_with_where_all_are_listed() -> None:
-    assert refusal({"path": "in/", "colour": "red"}).todo == "docs/reference/settings.md lists every key."
-
-
-def test_an_unknown_key_of_an_inner_table_is_refused_with_its_path() -> None:
-    error = refusal({"path": "in/", "tray": {"sise": 3}})
-    assert error.found == "[source.tray] has no key 'sise'"
-    assert error.todo == "Did you mean 'size'?"
-
-
-def test_a_suggestion_may_be_a_key_that_belongs_to_another() -> None:
-    assert refusal({"path": "in/", "kee": ["id"]}, also=["key"]).todo == "Did you mean 'key'?"
-
-
-def test_a_missing_key_is_named() -> None:
-    assert refusal({}).found == "[source] lacks the key 'path'"
-
-
-def test_a_value_that_does_not_fit_is_named_with_what_fits() -> None:
-    assert refusal({"path": "in/", "format": "a6"}).found == "[source.format]: input should be 'a4' or 'a5'"
-
-
-def test_what_a_validator_says_is_said_without_its_wrapping() -> None:
-    assert refusal({"path": "in"}).found == "[source.path]: must end with a slash"
-
-
-def test_everything_that_is_wrong_is_said_at_once() -> None:
-    found = str(refusal({"path": "in", "fromat": "a5", "trya": {}}).found)
-    assert len(found.splitlines()) == 3
+    assert (str(error.found).splitlines(), error.todo) == (found, todo)
 
 
 def test_the_nearest_of_nothing_is_none() -> None:

@@ -82,6 +82,7 @@ def test_a_report_says_which_laws_were_run_and_what_closed_the_others(session: s
         "  not run, for want of unset: cells_that_were_not_sent_keep_their_values",
         "test_tables.py::TestBroken: 0 held, 1 failed, 0 closed",
     ]
+    assert "1 failed, 4 passed, 17 skipped" in session, "a bench is made for each value of a fixture that it names"
 
 
 def test_a_report_names_each_case_that_was_closed_of_a_law_that_was_run(session: str) -> None:
@@ -100,10 +101,6 @@ def test_a_report_names_each_case_that_was_closed_of_a_law_that_was_run(session:
     ]
 
 
-def test_a_bench_is_made_for_each_value_of_a_fixture_that_it_names(session: str) -> None:
-    assert "1 failed, 4 passed, 17 skipped" in session
-
-
 def test_a_failure_shows_the_rows_that_differ_and_what_was_delivered_of_them(session: str) -> None:
     assert "row (0, 1): found {'h': 0, 'id': 1, 'a': 1, 'b': 10} of (1, 1, 1, 1), expected none" in session
     assert "(1, 2, 2, 1) delete {'h': 0, 'id': 1, 'a': 2, 'b': 20}, at 2" in session
@@ -112,6 +109,7 @@ def test_a_failure_shows_the_rows_that_differ_and_what_was_delivered_of_them(ses
 def test_a_class_says_its_laws_in_the_order_in_which_they_are_run() -> None:
     contract = table_contract(lambda: Bench(lake=MemoryLake()))
     assert contract.laws == tuple(law.name for law in LAWS)  # type: ignore[attr-defined]
+    assert [law.name for law in LAWS if not law.statement.strip().endswith(".")] == [], "each says what holds"
     assert [name for name in vars(contract) if name.startswith("test_")] == [f"test_{law.name}" for law in LAWS]
 
 
@@ -134,10 +132,6 @@ def test_a_table_that_forgets_its_objects_ends_a_play_and_is_told_so() -> None:
     (law,) = [law for law in LAWS if law.name == "an_update_replaces_a_row"]
     with pytest.raises(AssertionError, match=r"the table forgets what it was given.* it lacks 0000/1\."):
         try_law(law, lambda: Bench(lake=MemoryLake(ForgetsItsObjects)))
-
-
-def test_every_law_says_in_words_what_holds() -> None:
-    assert [law.name for law in LAWS if not law.statement.strip().endswith(".")] == []
 
 
 def test_without_hypothesis_the_kit_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from repository import ROOT
 
@@ -60,6 +63,33 @@ def _cells(line: str) -> Sequence[str]:
 
 def codes(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
+
+
+def create_table(page: str | Path) -> dict[str, Any]:
+    """Return the parameters of the request that `aws dynamodb create-table` on a page makes."""
+    (command,) = [block.content for block in fences(page, "console") if "aws dynamodb" in block.content]
+    words = shlex.split(command.removeprefix("$ ").replace("\\\n", " "))
+    assert words[:3] == ["aws", "dynamodb", "create-table"]
+    options: dict[str, list[str]] = {}
+    for word in words[3:]:
+        if word.startswith("--"):
+            options[word] = []
+        else:
+            options[[*options][-1]].append(word)
+    (table,), (billing,) = options["--table-name"], options["--billing-mode"]
+    indexes = options.get("--local-secondary-indexes")
+    return {
+        "TableName": table,
+        "BillingMode": billing,
+        "AttributeDefinitions": _pairs(options["--attribute-definitions"]),
+        "KeySchema": _pairs(options["--key-schema"]),
+        **({"LocalSecondaryIndexes": json.loads(indexes[0])} if indexes else {}),
+    }
+
+
+def _pairs(words: Sequence[str]) -> list[dict[str, str]]:
+    """Read `AttributeName=lease,KeyType=HASH` as `aws` does."""
+    return [dict(pair.split("=") for pair in word.split(",")) for word in words]
 
 
 def links(page: str | Path) -> Iterator[str]:

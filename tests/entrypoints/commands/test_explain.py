@@ -99,16 +99,6 @@ def test_a_run_that_commits_while_a_key_is_looked_up_takes_nothing_away(
     assert told(lakeward, "4")["stored"]["cells"] == {"id": 4, "city": "Bonn"}
 
 
-def test_what_stands_became_visible_with_the_commit_of_its_batch(lakeward: Command, lake: ToldLake) -> None:
-    lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1))
-    lake.change_log([record(1, {1: "1.csv"}, at=NINE)])
-    document = told(lakeward, "4")
-    assert document["visible"]["batch"] == 1
-    assert document["visible"]["commit"].isdigit()
-    assert document["events"][0]["operation"] is None, "nothing but the row tells of it"
-    assert document["events"][0]["object"] == "1.csv"
-
-
 def test_copies_and_what_waits_for_a_load_are_told_apart(lakeward: Command, lake: ToldLake) -> None:
     lake.table([{"id": 4, "city": "Kiel", **place(at(2, 3), 3)}], Progress(batch=3))
     lake.change_log(
@@ -175,15 +165,6 @@ def test_what_data_holds_reaches_neither_terminal_nor_shell(lakeward: Command, t
     assert "city \\u001b[2JBonn" in outs[0]
     assert "\\u001bc" in outs[1]
     assert all(c.isprintable() for out in outs for line in out.split("\n") for c in line)
-
-
-def test_a_row_that_went_for_a_reason_that_is_forgotten(lakeward: Command, lake: ToldLake) -> None:
-    lake.table(
-        [{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1, low_watermark=at(9, 0).source_order)
-    )
-    lake.change_log([record(1, {1: "1.csv"}), event("change", "insert", at(1, 1), 1, id=4, city="Ulm")])
-    ended = lakeward("explain", "shop.orders", "4")
-    assert "stored now: no row\nThe events that led to this row are no longer remembered." in ended.out
 
 
 KEYS = {
@@ -256,11 +237,15 @@ def test_times_of_years_that_python_has_not_are_told(lakeward: Command, tmp_path
 def test_a_key_that_cannot_be_told_of_is_a_mistake(
     lakeward: Command, lake: ToldLake, key: list[str], said: str
 ) -> None:
-    lake.table([{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1))
+    watermark = at(9, 0).source_order
+    lake.table([{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1, low_watermark=watermark))
+    lake.change_log([record(1, {1: "1.csv"}), event("change", "insert", at(1, 1), 1, id=4, city="Ulm")])
     ended = lakeward("explain", "shop.orders", *key)
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.startswith(said)
     assert lakeward("explain", "shop.orders", *key, "--json").document["exit_code"] == 1
+    forgotten = "stored now: no row\nThe events that led to this row are no longer remembered."
+    assert forgotten in lakeward("explain", "shop.orders", "4").out, "it went for a reason that is forgotten"
 
 
 def test_a_table_without_a_key_or_without_rows_has_no_story(lakeward: Command, tmp_path: Path) -> None:
@@ -270,9 +255,16 @@ def test_a_table_without_a_key_or_without_rows_has_no_story(lakeward: Command, t
     assert "shop.orders has no key\n" in lakeward("explain", "shop.orders", "1").err
 
 
-def test_it_fits_a_narrow_terminal(lakeward: Command, lake: ToldLake, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_stands_became_visible_with_the_commit_of_its_batch_and_fits_a_narrow_terminal(
+    lakeward: Command, lake: ToldLake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake.table([{"id": 4, "city": "Bonn " * 30, **place(at(1, 1), 1)}], Progress(batch=1))
+    lake.change_log([record(1, {1: "1.csv"}, at=NINE)])
+    document = told(lakeward, "4")
+    assert (document["visible"]["batch"], document["visible"]["commit"].isdigit()) == (1, True)
+    (only,) = document["events"]
+    assert (only["operation"], only["object"]) == (None, "1.csv"), "nothing but the row tells of it"
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("FORCE_COLOR", "1")
-    lake.table([{"id": 4, "city": "Bonn " * 30, **place(at(1, 1), 1)}], Progress(batch=1))
     out = re.sub(r"\x1b\[\d*m", "", lakeward("explain", "shop.orders", "4").out)
     assert max(map(len, out.splitlines())) <= 60

@@ -145,17 +145,13 @@ def test_a_folder_within_one_that_is_replaced_whole_is_refused(out: Path) -> Non
 def test_a_bucket_is_refused_with_the_reason() -> None:
     with pytest.raises(ConfigError) as refused:
         place("s3://lake/out")
-    assert (
-        refused.value.found
-        == "an object store cannot replace many objects at once: a reader would see old and new files"
-    )
+    reason = "an object store cannot replace many objects at once: a reader would see old and new files"
+    assert refused.value.found == reason
 
 
 def test_a_place_that_cannot_be_written_is_said(out: Path) -> None:
     (out.parent / "file").touch()
     with pytest.raises(ConfigError, match="cannot be written") as refused, replacing(place("file/out")):
         pass
-    assert refused.value.todo is not None
-    assert refused.value.todo.startswith(
-        "The files are written to .out.lakeward, and out is a link to them"
-    )
+    said = "The files are written to .out.lakeward, and out is a link to them"
+    assert str(refused.value.todo).startswith(said)

@@ -6,9 +6,11 @@ import csv
 import io
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -66,14 +68,8 @@ def test_options_narrow_each_other_down() -> None:
         "both": choice(since="1970-01-01T00:00:02Z", before="1970-01-01T00:00:03+00:00"),
     }
     found = {name: [one.row for one in choose(rows, DIMENSION)] for name, choose in chosen.items()}
-    assert found == {
-        "key": [1, 3],
-        "place": [2],
-        "reasons": [1, 2, 4],
-        "since": [3, 4],
-        "before": [1, 2],
-        "both": [2],
-    }
+    of_times = {"since": [3, 4], "before": [1, 2], "both": [2]}
+    assert found == {"key": [1, 3], "place": [2], "reasons": [1, 2, 4], **of_times}
 
 
 def test_where_a_table_does_not_know_since_when_a_row_is_there_nothing_is_said() -> None:
@@ -106,9 +102,7 @@ def test_what_cannot_be_fixed_says_why() -> None:
     assert [quarantine.advice(one) for one in quarantine.entries] == advice
     with pytest.raises(RepairError, match="no"):
         quarantine.at_the_source()
-    assert quarantine.advice(entry(2, Reason.SCHEMA)).startswith(
-        "let the table follow and replay the row, or discard it"
-    )
+    assert quarantine.advice(entry(2, Reason.SCHEMA)).startswith("let the table follow and replay the row, or disc")
     assert replace(quarantine, rows=DIMENSION).advice(entry()) == REPLAY
     with_rules = replace(quarantine, rows=replace(DIMENSION, schema=Schema(DIMENSION.schema.columns[:1])))
     assert with_rules.advice(entry()) == ADVICE[Reason.CAST]
@@ -121,11 +115,8 @@ def test_a_change_of_a_table_without_a_key_says_what_it_does() -> None:
     rows = [entry(1, Reason.NO_KEY, key=None), entry(2, Reason.NO_KEY, key=None, operation=None), entry(3)]
     print_entries(out, [replace(row, detail="no row") for row in rows])
     shown = [line.split("  ") for line in out.file.getvalue().splitlines()]  # type: ignore[attr-defined]
-    assert [cell for line in shown for cell in line if "no row" in cell] == [
-        "cast: no row",
-        "no_key (update): no row",
-        "no_key: no row",
-    ]
+    cells = [cell for line in shown for cell in line if "no row" in cell]
+    assert cells == ["cast: no row", "no_key (update): no row", "no_key: no row"]
 
 
 @pytest.mark.parametrize(
@@ -238,35 +229,33 @@ def test_what_holds_nothing_cannot_be_mended_and_is_told_what_can_be_done(reason
     assert ADVICE[reason] in str(refused.value.todo)
 
 
+NO_OPERATION: Mapping[str, Any] = {"reason": Reason.OPERATION, "operation": None}
+
+
 @pytest.mark.parametrize(
-    ("known", "operation", "is_taken"),
+    ("known", "operation", "said"),
     [
-        (entry(), Operation.UPDATE, True),
-        (entry(), Operation.INSERT, False),
-        (entry(reason=Reason.OPERATION, operation=None), Operation.DELETE, True),
-        (entry(reason=Reason.OPERATION, operation=None), Operation.TRUNCATE, False),
-        (entry(reason=Reason.OPERATION, operation=None, sequence=LOAD_SEQUENCE), Operation.READ, True),
-        (entry(reason=Reason.OPERATION, operation=None, sequence=LOAD_SEQUENCE), Operation.INSERT, False),
+        (entry(), Operation.UPDATE, None),
+        (entry(), Operation.INSERT, "cannot be a row of the operation"),
+        (entry(**NO_OPERATION), Operation.DELETE, None),
+        (entry(**NO_OPERATION), Operation.TRUNCATE, "cannot be a row of the operation"),
+        (entry(**NO_OPERATION, sequence=LOAD_SEQUENCE), Operation.READ, None),
+        (entry(**NO_OPERATION, sequence=LOAD_SEQUENCE), Operation.INSERT, "cannot be a row of the operation"),
+        (entry(reason=Reason.SEQUENCE), Operation.UPDATE, "its commit time is not given"),
     ],
 )
-def test_an_operation_that_was_known_stays(known: Entry, operation: Operation, is_taken: bool) -> None:
+def test_an_operation_or_a_commit_time_that_was_known_stays_and_no_other_is_missing(
+    known: Entry, operation: Operation, said: str | None
+) -> None:
     repaired = RepairedRow(operation=operation, cells=dict.fromkeys(NAMES, "x"))
-    if is_taken:
+    if said is None:
         check_repaired(DIMENSION, replace(known, repaired=repaired))
-    else:
-        with pytest.raises(RepairError, match="cannot be a row of the operation"):
-            check_repaired(DIMENSION, replace(known, repaired=repaired))
+        repaired, said = replace(repaired, time="2026-11-21 10:00:00"), "its commit time is known and stays"
+    with pytest.raises(RepairError, match=said):
+        check_repaired(DIMENSION, replace(known, repaired=repaired))
 
 
 def test_an_update_of_a_table_without_a_key_cannot_be_mended() -> None:
     repaired = RepairedRow(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
     with pytest.raises(RepairError, match="cannot be fixed"):
         check_repaired(replace(DIMENSION, key=()), entry(key=None, repaired=repaired))
-
-
-def test_a_commit_time_is_given_where_there_is_none_and_only_there() -> None:
-    repaired = RepairedRow(operation=Operation.UPDATE, cells=dict.fromkeys(NAMES, "x"))
-    with pytest.raises(RepairError, match="its commit time is not given"):
-        check_repaired(DIMENSION, entry(reason=Reason.SEQUENCE, repaired=repaired))
-    with pytest.raises(RepairError, match="its commit time is known and stays"):
-        check_repaired(DIMENSION, entry(repaired=replace(repaired, time="2026-11-21 10:00:00")))

@@ -123,13 +123,8 @@ def test_a_table_that_is_equal_ends_with_0_and_status_says_through_where(
     ended = lakeward(*VERIFY)
     assert (ended.code, ended.err) == (0, "")
     head, line, *rest = ended.out.splitlines()
-    assert re.split(" {2,}", head.strip()) == [
-        "table",
-        "rows",
-        "rows of the source",
-        "equal ranges",
-        "keys that differ",
-    ]
+    columns = ["table", "rows", "rows of the source", "equal ranges", "keys that differ"]
+    assert re.split(" {2,}", head.strip()) == columns
     assert re.split(" {2,}", line.strip()) == ["shop.item", "3", "3", "3 of 3", "0", "equal"]
     assert rest == [
         "shop.item",
@@ -258,11 +253,8 @@ def test_a_table_that_cannot_be_compared_hides_no_other(
     write(tmp_path, MEMORY, SETTINGS, f"[tables{other}")
     document = lakeward("verify", "--against", "source", "--json").document
     assert document["exit_code"] == 4, "nothing was applied to the other one"
-    first, second = document["tables"]
-    assert (first["error"]["what"], second["error"]["what"]) == (
-        str(error),
-        "shop.place: nothing was applied to the table yet",
-    )
+    first, second = (table["error"]["what"] for table in document["tables"])
+    assert (first, second) == (str(error), "shop.place: nothing was applied to the table yet")
     assert lakeward(*VERIFY).code == code
 
 

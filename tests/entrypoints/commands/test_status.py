@@ -55,14 +55,8 @@ def test_a_table_says_where_it_is_in_words_and_as_a_document_with_times_in_utc(
     assert ended.code == 0
     assert re.search(r"shop\.orders +iceberg +\d{4}-\d\d-\d\d \S+ UTC +1 min +10,184 +0 +7 +\d s ago", ended.out)
     (table,) = lakeward("status", "--json").document["tables"]
-    assert {name: table[name] for name in ("table", "exists", "batch", "rows", "held", "object")} == {
-        "table": "shop.orders",
-        "exists": True,
-        "batch": 7,
-        "rows": 10_184,
-        "held": 0,
-        "object": "20261121-103107000.csv",
-    }
+    expected = {"table": "shop.orders", "exists": True, "batch": 7, "rows": 10_184, "held": 0}
+    assert {**expected, "object": "20261121-103107000.csv"}.items() <= table.items()
     assert table["source_time"].endswith("Z")
     assert table["committed"].endswith("Z")
     assert 90 <= table["lag_seconds"] < 150
@@ -101,7 +95,12 @@ def test_any_time_that_a_table_may_hold_has_a_text(micros: int) -> None:
     assert str(documents.time(micros)).endswith("Z")
 
 
-def test_a_source_without_times_is_at_its_last_object(lakeward: Command, tmp_path: Path) -> None:
+def test_an_empty_folder_stays_empty_and_a_source_without_times_is_at_its_last_object(
+    lakeward: Command, tmp_path: Path
+) -> None:
+    before = set(tmp_path.rglob("*"))
+    assert "nothing applied yet" in lakeward("status").out
+    assert set(tmp_path.rglob("*")) == before
     small_lake.commit(small_lake.make(tmp_path), Progress(batch=1, object="LOAD00000001.csv", rows=3))
     assert re.search(r"shop\.orders +iceberg +LOAD00000001\.csv +– +3 ", lakeward("status").out)
 
@@ -205,20 +204,23 @@ def test_a_table_whose_files_are_gone_is_an_error(lakeward: Command, tmp_path: P
     assert "error: shop.orders: the catalog knows the table, and its files are gone" in ended.err
 
 
-@pytest.mark.parametrize("wrong", ['source_zone = "Mars/X"', 'delimiter = ""', 'sequence_column = "Op"'])
-def test_settings_of_the_source_are_checked_before_anything_is_shown(
-    lakeward: Command, tmp_path: Path, wrong: str
+@pytest.mark.parametrize(
+    ("before", "wrong", "said"),
+    [
+        ("[target]", 'source_zone = "Mars/X"\n[target]', "[source"),
+        ("[target]", 'delimiter = ""\n[target]', "[source"),
+        ("[target]", 'sequence_column = "Op"\n[target]', "[source"),
+        ('"lake/"', '"lake/"\ncatalog = "jdbc"', "'sqlite', 'rest', 'glue' or 'hive'"),
+    ],
+)
+def test_settings_of_source_and_catalog_are_checked_before_anything_is_shown(
+    lakeward: Command, tmp_path: Path, before: str, wrong: str, said: str
 ) -> None:
-    write(tmp_path, small_lake.SETTINGS.replace("[target]", f"{wrong}\n[target]"))
+    """A catalog in another database takes a REST catalog: Spark and PyIceberg would name it by other properties."""
+    write(tmp_path, small_lake.SETTINGS.replace(before, wrong))
     ended = lakeward("status")
     assert (ended.code, ended.out) == (1, "")
-    assert "[source" in ended.err
-
-
-def test_an_empty_folder_stays_empty(lakeward: Command, tmp_path: Path) -> None:
-    before = set(tmp_path.rglob("*"))
-    assert "nothing applied yet" in lakeward("status").out
-    assert set(tmp_path.rglob("*")) == before
+    assert said in ended.err
 
 
 @pytest.mark.parametrize("table", ["orders", "orders__changes", "orders__quarantine"])
@@ -231,13 +233,6 @@ def test_a_namespace_that_makes_one_table_of_two_is_refused(lakeward: Command, t
     said = ended.err.splitlines()
     assert said[0] == f"error: shop.orders and crm.{table} would become the same table raw.{table}"
     assert ("side tables" in said[1]) is (table != "orders")
-
-
-def test_a_catalog_in_another_database_takes_a_rest_catalog(lakeward: Command, tmp_path: Path) -> None:
-    """Spark and PyIceberg have no properties in common that would name one."""
-    write(tmp_path, small_lake.SETTINGS.replace('warehouse = "lake/"', 'warehouse = "lake/"\ncatalog = "jdbc"'))
-    ended = lakeward("status")
-    assert (ended.code, "'sqlite', 'rest', 'glue' or 'hive'" in ended.err) == (1, True)
 
 
 BARE = """

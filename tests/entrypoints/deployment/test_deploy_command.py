@@ -34,21 +34,14 @@ def test_the_template_and_the_code_of_the_functions_are_written(
     one, two = ({path.name: path.read_bytes() for path in (tmp_path / name).iterdir()} for name in ("one", "two"))
     assert one == two
     template, (archive,) = json.loads(one.pop("template.json")), one
-    assert {code["S3Key"]["Fn::Sub"] for code in (
-        resource["Properties"]["Code"]
-        for resource in template["Resources"].values()
-        if resource["Type"] == "AWS::Lambda::Function"
-    )} == {f"${{PackagePrefix}}/{archive}"}
+    functions = [item for item in template["Resources"].values() if item["Type"] == "AWS::Lambda::Function"]
+    keys = {item["Properties"]["Code"]["S3Key"]["Fn::Sub"] for item in functions}
+    assert keys == {f"${{PackagePrefix}}/{archive}"}
     with zipfile.ZipFile(tmp_path / "one" / archive) as files:
         assert "lakeward/entrypoints/lambdas/start_run.py" in files.namelist()
-
-
-def test_it_says_what_it_wrote_and_what_must_be_given(lakeward: Command, tmp_path: Path, package: Path) -> None:
-    write_settings(tmp_path, settings())
-    ended = lakeward(*RENDER, "--package", str(package), "--to", "out", "--dms", "existing")
-    assert ended.code == 0
-    assert "Parameters that must be given: PackageBucket, ReplicationTaskArn" in ended.out
-    assert "The alarms on lag, held keys and failures will never be raised" in ended.err
+    said = lakeward(*RENDER, "--package", str(package), "--to", "out", "--dms", "existing")
+    assert "Parameters that must be given: PackageBucket, ReplicationTaskArn" in said.out
+    assert "The alarms on lag, held keys and failures will never be raised" in said.err
 
 
 def test_it_prints_the_template(lakeward: Command, tmp_path: Path, package: Path) -> None:
@@ -102,88 +95,87 @@ def test_a_package_that_has_a_whole_bucket_is_refused(
     assert ended.document["error"]["todo"].startswith("Package with --to s3://bucket/prefix")
 
 
-LOCAL_LAKE = settings().replace("s3://deployed-lake/tables", "lake/")
+def settings_with(old: str, new: str = "") -> str:
+    """Return the settings with other words in place of some of theirs."""
+    assert old in settings()
+    return settings().replace(old, new)
+
+
+NO_PLACE = r"under \[source\] is no place in a bucket"
+NO_QUEUE = r"`url` under \[queue\] names no queue"
+AT_AWS, QUEUE_OF_AWS = "sqs.eu-central-1.amazonaws.com", QUEUE.format("deployed-landing")
+ARCHIVED, HASH = (
+    SOURCE + 'landing = "archived"\n',
+    '[[tables."shop.orders".rules]]\nrule = "hash"\ncolumn = "status"\n',
+)
+STAGED = SOURCE + 'format = "csv"\ncdc_path = "cdc"\nstaging = "s3://deployed-landing/dms/staging"\n'
+KAFKA = 'kind = "kafka"\nbootstrap = "broker:9092"\ntopic = "shop.{schema}.{table}"'
 REFUSED = {
-    "a name with a dot": (settings().replace('name = "deployed"', 'name = "shop.eu"'), r"48 letters[\s\S]*no dot"),
+    "a name with a dot": (settings_with('name = "deployed"', 'name = "shop.eu"'), r"48 letters[\s\S]*no dot"),
     "a local landing folder": (
         settings(source='kind = "dms"\npath = "landing/"'),
-        r"`path` under \[source\] is no place in a bucket[\s\S]*s3://bucket/prefix",
+        rf"`path` {NO_PLACE}[\s\S]*s3://bucket/prefix",
     ),
-    "a local lake": (LOCAL_LAKE, r"`warehouse` under \[target\] is no place in a bucket"),
-    "a local archive": (
-        settings(source=SOURCE + 'landing = "archived"\n'),
-        r"`archive` under \[source\] is no place in a bucket",
+    "a local lake": (
+        settings_with("s3://deployed-lake/tables", "lake/"),
+        r"`warehouse` under \[target\] is no place in a bucket",
     ),
+    "a local archive": (settings(source=ARCHIVED), f"`archive` {NO_PLACE}"),
     "a catalog that is a file": (
-        settings().replace('catalog = "glue"\n', ""),
+        settings_with('catalog = "glue"\n'),
         r"the catalog 'sqlite' cannot be deployed[\s\S]*catalog = \"glue\"",
     ),
     "a queue that is a file": (
-        settings().replace(QUEUE.format("deployed-landing"), 'kind = "sqlite"'),
+        settings_with(QUEUE_OF_AWS, 'kind = "sqlite"'),
         r"the queue of the kind 'sqlite' cannot be deployed[\s\S]*kind = \"sqs\"",
     ),
-    "no queue": (
-        settings().replace("[queue]\n" + QUEUE.format("deployed-landing"), ""),
-        r"the queue of the kind 'poll' cannot be deployed",
-    ),
-    "a queue elsewhere": (
-        settings().replace("deployed-landing\"\n[ledger]", "a/b.c\"\n[ledger]"),
-        r"`url` under \[queue\] names no queue",
-    ),
+    "no queue": (settings_with("[queue]\n" + QUEUE_OF_AWS), "the queue of the kind 'poll' cannot be deployed"),
+    "a queue elsewhere": (settings_with('deployed-landing"\n[ledger]', 'a/b.c"\n[ledger]'), NO_QUEUE),
     "a queue on another host": (
-        settings().replace("sqs.eu-central-1.amazonaws.com", "sqs.localhost.localstack.cloud:4566"),
-        r"`url` under \[queue\] names no queue[\s\S]*localstack[\s\S]*must be that of SQS in AWS",
+        settings_with(AT_AWS, "sqs.localhost.localstack.cloud:4566"),
+        rf"{NO_QUEUE}[\s\S]*localstack[\s\S]*must be that of SQS in AWS",
     ),
-    "a queue on a host that ends like one of AWS": (
-        settings().replace("sqs.eu-central-1.amazonaws.com", "sqs.notamazonaws.com"),
-        r"`url` under \[queue\] names no queue",
-    ),
+    "a queue on a host that ends like one of AWS": (settings_with(AT_AWS, "sqs.notamazonaws.com"), NO_QUEUE),
     "a queue at another endpoint": (
-        settings().replace("[queue]\n", '[queue]\nendpoint = "https://sqs.example.org"\n'),
-        r"`url` under \[queue\] names no queue[\s\S]*at the endpoint https://sqs.example.org",
+        settings_with("[queue]\n", '[queue]\nendpoint = "https://sqs.example.org"\n'),
+        rf"{NO_QUEUE}[\s\S]*at the endpoint https://sqs.example.org",
     ),
     "a ledger that is a file": (
-        settings().replace("[ledger]\n" + LEDGER, ""),
+        settings_with("[ledger]\n" + LEDGER),
         r"the ledger of the settings is not one that jobs can share[\s\S]*kind = \"dynamodb\"",
     ),
     "no lease": (
-        settings().replace("[lease]\n" + LEASE, ""),
+        settings_with("[lease]\n" + LEASE),
         r"the lease of the settings is not one that jobs can share[\s\S]*there is none",
     ),
     "a ledger and a lease in one table": (
-        settings().replace("deployed-leases", "deployed-ledgers"),
+        settings_with("deployed-leases", "deployed-ledgers"),
         r"ledger and lease are in one table of DynamoDB[\s\S]*under \[lease\]",
     ),
     "a store that is a file": (
         settings() + '[[settings.stores]]\nkind = "file"\nname = "more.toml"\n',
-        r"a settings store is a file",
+        "a settings store is a file",
     ),
     "statistics of a file": (settings() + '[statistics]\nkind = "file"\npath = "a.json"\n', r"\[statistics\]"),
     "a catalogue": (settings() + '[catalogue]\nkind = "file"\npath = "a.json"\n', r"\[catalogue\]"),
     "a secret of the environment": (
-        settings() + '[[tables."shop.orders".rules]]\nrule = "hash"\ncolumn = "status"\nkey = { env = "PEPPER" }\n',
+        settings() + HASH + 'key = { env = "PEPPER" }\n',
         r"the secret env:PEPPER is on a machine[\s\S]*aws-secrets-manager:NAME",
     ),
     "a hook of the environment": (
         settings() + '[[notify]]\nkind = "slack"\nurl = { env = "HOOK" }\n',
-        r"the secret env:HOOK is on a machine",
+        "the secret env:HOOK is on a machine",
     ),
     "tables where files land": (
-        settings(source=SOURCE.replace("deployed-landing/dms", "deployed-lake")),
+        settings_with("deployed-landing/dms", "deployed-lake"),
         r"`warehouse` lies within `path`[\s\S]*s3://deployed-lake/tables/ is in s3://deployed-lake/",
     ),
-    "files for workers where files land": (
-        settings(source=SOURCE + 'format = "csv"\ncdc_path = "cdc"\nstaging = "s3://deployed-landing/dms/staging"\n'),
-        r"`staging` lies within `path`",
-    ),
+    "files for workers where files land": (settings(source=STAGED), "`staging` lies within `path`"),
     "tables in the archive": (
-        settings(source=SOURCE + 'landing = "archived"\narchive = "s3://deployed-lake"\n'),
-        r"`warehouse` lies within `archive`",
+        settings(source=ARCHIVED + 'archive = "s3://deployed-lake"\n'),
+        "`warehouse` lies within `archive`",
     ),
-    "a broker": (
-        settings(source='kind = "kafka"\nbootstrap = "broker:9092"\ntopic = "shop.{schema}.{table}"'),
-        r"a source of the kind 'kafka' cannot be deployed",
-    ),
+    "a broker": (settings(source=KAFKA), "a source of the kind 'kafka' cannot be deployed"),
 }
 
 
@@ -198,15 +190,10 @@ def test_settings_that_a_job_could_not_use_are_refused_with_what_to_set(tmp_path
 
 
 def test_columns_are_no_secrets_whatever_they_are_called(tmp_path: Path) -> None:
-    more = """
-[tables."shop.orders"]
-key = ["file"]
-columns = { file = "string" }
-[tables."shop.lines"]
-key = ["env"]
-columns = { env = "string" }
-"""
-    file = write_settings(tmp_path, settings(more=more))
+    more = [
+        f'[tables."shop.{name}"]\nkey = ["{name}"]\ncolumns = {{ {name} = "string" }}\n' for name in ("file", "env")
+    ]
+    file = write_settings(tmp_path, settings(more="\n" + "".join(more)))
     assert read_pipeline(load(file), str(file)).secrets == []
 
 

@@ -50,8 +50,5 @@ def test_the_zip_has_what_the_handlers_import_and_no_plugin(tmp_path: Path) -> N
     assert names == sorted(names) == [*lambda_files()]
     assert "lakeward/adapters/leases/dynamodb/lease.py" in names
     assert lambda_files()["lakeward/adapters/leases/dynamodb/__init__.py"] == b""
-    assert {name.split("/")[2] for name in names if name.startswith("lakeward/adapters/")} == {
-        "__init__.py",
-        "aws",
-        "leases",
-    }
+    adapters = {name.split("/")[2] for name in names if name.startswith("lakeward/adapters/")}
+    assert adapters == {"__init__.py", "aws", "leases"}

@@ -84,14 +84,13 @@ written in parts, which are aborted where that fails."""
 
 OF_ICEBERG_IN_GLUE = [
     Call(f"glue:{action}", f"arn:aws:glue:{REGION}:{ACCOUNT}:{part}")
-    for action, parts in {
-        "GetDatabase": ("catalog", "database/shop"),
-        "CreateDatabase": ("catalog", "database/shop"),
-        "GetTable": ("catalog", "database/shop", "table/shop/orders"),
-        "CreateTable": ("catalog", "database/shop", "table/shop/orders"),
-        "UpdateTable": ("catalog", "database/shop", "table/shop/orders"),
-        "DeleteTable": ("catalog", "database/shop", "table/shop/orders"),
+    for resource, parts in {
+        "Database": ["catalog", "database/shop"],
+        "Table": ["catalog", "database/shop", "table/shop/orders"],
     }.items()
+    for action in (
+        f"{verb}{resource}" for verb in ("Get", "Create", *(["Update", "Delete"] if resource == "Table" else []))
+    )
     for part in parts
 ]
 """GlueCatalog of Iceberg (iceberg.apache.org/docs/latest/aws): Java asks what PyIceberg asks, which is noted."""
@@ -394,24 +393,17 @@ ASSUMED = f"""
 "client.assume-role.tags.LakeFormationAuthorizedCaller" = "lakeward"
 """
 
+FIFO = settings("delta", source=STAGED, queue="deployed-landing.fifo", more=TABLES + FILES_TOO + NOTIFY)
+FILES_REGISTERED = settings("hudi", source=ARCHIVED, more=TABLES + FILES_TOO)
+REGISTERED_ELSEWHERE = settings("hudi", source=TRANSACTIONS, more=TABLES + REGISTER + ELSEWHERE)
+
+
 PIPELINES: Mapping[str, tuple[str, str, str]] = {
     "glue iceberg": ("glue", "iceberg", settings()),
-    "glue delta fifo, registered": (
-        "glue",
-        "delta",
-        settings("delta", source=STAGED, queue="deployed-landing.fifo", more=TABLES + FILES_TOO + NOTIFY),
-    ),
-    "emr hudi archived, registered": (
-        "emr-serverless",
-        "hudi",
-        settings("hudi", source=ARCHIVED, more=TABLES + FILES_TOO),
-    ),
-    "emr hudi registered elsewhere": (
-        "emr-serverless",
-        "hudi",
-        settings("hudi", source=TRANSACTIONS, more=TABLES + REGISTER + ELSEWHERE),
-    ),
     "glue iceberg with access": ("glue", "iceberg", settings(more=ASSUMED + TABLES + REGISTER + TAGS)),
+    "glue delta fifo, registered": ("glue", "delta", FIFO),
+    "emr hudi archived, registered": ("emr-serverless", "hudi", FILES_REGISTERED),
+    "emr hudi registered elsewhere": ("emr-serverless", "hudi", REGISTERED_ELSEWHERE),
 }
 
 
@@ -437,14 +429,17 @@ def run_the_job(deployed: Deployed, platform: str, kind: str) -> list[Call]:
     return found + (OF_STAGING if is_staged else []) + (OF_ARCHIVE if is_archived else [])
 
 
+def check_exact(statements: Sequence[Statement], calls: Sequence[Call]) -> None:
+    """Check that statements allow these calls, and nothing that is none of them."""
+    assert lacking(statements, calls) == []
+    assert beyond(statements, calls) == []
+
+
 @pytest.mark.parametrize("pipeline", PIPELINES)
 def test_the_job_may_do_what_it_does_and_nothing_else(deployed: Deployed, pipeline: str) -> None:
     platform, kind, text = PIPELINES[pipeline]
     stack = deployed.render(text, platform, kind)
-    calls = run_the_job(deployed, platform, kind)
-    statements = stack.statements("JobRole")
-    assert lacking(statements, calls) == []
-    assert beyond(statements, calls) == []
+    check_exact(stack.statements("JobRole"), run_the_job(deployed, platform, kind))
 
 
 def without(template: Mapping[str, Any], role: str, name: str) -> Mapping[str, Any]:
@@ -484,13 +479,7 @@ STORES: Mapping[str, tuple[str, Sequence[tuple[str, str, Mapping[str, Any]]]]] =
     ),
     "published parameters": (
         'kind = "ssm"\nname = "deployed"\nform = "published"',
-        [
-            (
-                "ssm",
-                "put_parameter",
-                {"Name": "deployed-iceberg-tables", "Value": "{}", "Type": "String"},
-            )
-        ],
+        [("ssm", "put_parameter", {"Name": "deployed-iceberg-tables", "Value": "{}", "Type": "String"})],
     ),
     "a secret": (
         'kind = "secretsmanager"\nname = "deployed/shop"',
@@ -537,10 +526,7 @@ def test_the_job_may_read_the_settings_store_and_nothing_beside_it(deployed: Dep
             client_of[service].delete_parameter(Name=asked["Name"])
         elif operation == "create_secret":
             client_of[service].delete_secret(SecretId=asked["Name"], ForceDeleteWithoutRecovery=True)
-    calls = deployed.calls()
-    mine = [one for one in stack.statements("JobRole") if "Settings1" in one.name]
-    assert lacking(mine, calls) == []
-    assert beyond(mine, calls) == []
+    check_exact([one for one in stack.statements("JobRole") if "Settings1" in one.name], deployed.calls())
 
 
 def test_the_job_may_read_the_secrets_that_the_settings_name(deployed: Deployed) -> None:
@@ -552,10 +538,8 @@ def test_the_job_may_read_the_secrets_that_the_settings_name(deployed: Deployed)
     for name in named:
         with pytest.raises(ConfigError):
             secrets.build(name.kind, {}, Runtime(lambda: None)).read(name.name)
-    calls = deployed.calls()
     mine = [one for one in stack.statements("JobRole") if one.name in ("ReadSecrets", "ReadParameters")]
-    assert lacking(mine, calls) == []
-    assert beyond(mine, calls) == []
+    check_exact(mine, deployed.calls())
 
 
 def pipeline_of(deployed: Deployed) -> DeployedPipeline:
@@ -663,10 +647,7 @@ def test_a_function_may_do_what_it_does_and_nothing_else(
     name, does = FUNCTIONS[title]
     deployed.requests.clear()
     does(deployed, machine)
-    calls = [*deployed.calls(), *of_function_logs(name)]
-    statements = stack.statements(f"{title}Role")
-    assert lacking(statements, calls) == []
-    assert beyond(statements, calls) == []
+    check_exact(stack.statements(f"{title}Role"), [*deployed.calls(), *of_function_logs(name)])
 
 
 @pytest.mark.parametrize("role", ["JobRole", "StartRunRole", "HistoryCheckRole"])
@@ -721,20 +702,14 @@ def calls_of_task(state: Mapping[str, Any]) -> Iterator[Call]:
 
 @pytest.mark.parametrize("platform", ["glue", "emr-serverless"])
 @pytest.mark.parametrize("dms", ["make", "existing", "none"])
-def test_the_state_machine_may_call_what_it_calls_and_nothing_else(tmp_path: Path, platform: str, dms: Dms) -> None:
+def test_state_machine_and_schedule_may_call_what_they_call_and_nothing_else(
+    tmp_path: Path, platform: str, dms: Dms
+) -> None:
     stack = Stack(rendered(tmp_path, platform, dms=dms), PARAMETERS)
     tasks = [one for one in definition_of(stack)["States"].values() if one["Type"] == "Task"]
-    calls = [call for task in tasks for call in calls_of_task(task)]
-    assert lacking(stack.statements("StateMachineRole"), calls) == []
-    assert beyond(stack.statements("StateMachineRole"), calls) == []
-
-
-def test_the_schedule_may_call_the_function_that_starts_the_pipeline(tmp_path: Path) -> None:
-    stack = Stack(rendered(tmp_path, "glue"), PARAMETERS)
+    check_exact(stack.statements("StateMachineRole"), [call for task in tasks for call in calls_of_task(task)])
     target = stack.resolve(stack.template["Resources"]["Schedule"]["Properties"]["Target"]["Arn"])
-    calls = [Call("lambda:InvokeFunction", target)]
-    assert lacking(stack.statements("ScheduleRole"), calls) == []
-    assert beyond(stack.statements("ScheduleRole"), calls) == []
+    check_exact(stack.statements("ScheduleRole"), [Call("lambda:InvokeFunction", target)])
 
 
 SECRET = f"arn:aws:secretsmanager:{REGION}:{ACCOUNT}:secret:source-aBcDeF"
@@ -753,8 +728,7 @@ Amazon S3 as a target"."""
 @pytest.mark.parametrize("role", OF_DMS)
 def test_dms_may_do_what_its_guide_says_and_nothing_else(tmp_path: Path, role: str) -> None:
     stack = Stack(rendered(tmp_path, "glue"), {**PARAMETERS, "SourceSecretArn": SECRET})
-    assert lacking(stack.statements(role), OF_DMS[role]) == []
-    assert beyond(stack.statements(role), OF_DMS[role]) == []
+    check_exact(stack.statements(role), OF_DMS[role])
 
 
 OF_LAKE_FORMATION = {
@@ -795,48 +769,38 @@ def test_no_other_part_of_the_code_calls_a_service_unseen() -> None:
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "is_call"),
     [
-        "create_client('sns').publish(TopicArn=topic)",
-        "create_client(self.service, region).publish(TopicArn=topic)",
-        "    client.publish(",
-        "self.client.copy(source, *split(url))",
-        "self.client.list_objects_v2(Bucket=bucket)",
-        "self.client.get_paginator('get_partitions')",
-        "find_access().client.put_object(Bucket=bucket)",
-        "self._client().scan(TableName=name)",
-        'self._request(\n    "put_item"',
+        ("create_client('sns').publish(TopicArn=topic)", True),
+        ("create_client(self.service, region).publish(TopicArn=topic)", True),
+        ("    client.publish(", True),
+        ("self.client.copy(source, *split(url))", True),
+        ("self.client.list_objects_v2(Bucket=bucket)", True),
+        ("self.client.get_paginator('get_partitions')", True),
+        ("find_access().client.put_object(Bucket=bucket)", True),
+        ("self._client().scan(TableName=name)", True),
+        ('self._request(\n    "put_item"', True),
+        ("client.exceptions.NotFound", False),
+        ("a.client(b).meta.endpoint_url", False),
+        ('"client.region"', False),
     ],
 )
-def test_calls_of_boto3_are_found(line: str) -> None:
-    assert ASKED.search(line)
-
-
-@pytest.mark.parametrize("line", ["client.exceptions.NotFound", "a.client(b).meta.endpoint_url", '"client.region"'])
-def test_what_asks_for_nothing_is_not_found(line: str) -> None:
-    assert not ASKED.search(line)
+def test_calls_of_boto3_are_found_and_nothing_else_is(line: str, is_call: bool) -> None:
+    assert bool(ASKED.search(line)) is is_call
 
 
 SEEN = {
-    "adapters/settings_stores/ssm.py",
-    "adapters/settings_stores/secrets_manager.py",
-    "adapters/secrets/aws.py",
-    "adapters/leases/dynamodb/lease.py",
-    "adapters/ledgers/dynamodb/partition.py",
-    "adapters/settings_stores/dynamodb.py",
-    "adapters/registrations/glue/lake_formation.py",
-    "adapters/registrations/glue/catalog.py",
-    "adapters/sources/landing/bucket_store.py",
-    "adapters/sources/staging/prefix.py",
-    "adapters/notifiers/sns.py",
-    "adapters/aws/s3/access.py",
-    "adapters/aws/s3/lock.py",
-    "adapters/aws/s3/range_reader.py",
-    "adapters/settings_stores/s3.py",
-    "adapters/queues/sqs/queue.py",
-    "adapters/formats/shared/storage/bucket.py",
-    "entrypoints/lambdas/dms_status.py",
-    "entrypoints/lambdas/executions.py",
+    *(f"adapters/settings_stores/{name}.py" for name in ("dynamodb", "s3", "secrets_manager", "ssm")),
+    *(f"adapters/aws/s3/{name}.py" for name in ("access", "lock", "range_reader")),
+    *(f"adapters/registrations/glue/{name}.py" for name in ("catalog", "lake_formation")),
+    *("adapters/leases/dynamodb/lease.py", "adapters/ledgers/dynamodb/partition.py", "adapters/secrets/aws.py"),
+    *(
+        "adapters/sources/landing/bucket_store.py",
+        "adapters/sources/staging/prefix.py",
+        "adapters/notifiers/sns.py",
+    ),
+    *("adapters/queues/sqs/queue.py", "adapters/formats/shared/storage/bucket.py"),
+    *(f"entrypoints/lambdas/{name}.py" for name in ("dms_status", "executions")),
 }
 
 NOT_DEPLOYED = {

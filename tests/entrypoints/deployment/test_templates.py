@@ -63,23 +63,15 @@ def test_files_of_something_else_than_dms_are_watched_too(tmp_path: Path) -> Non
     assert not [name for name, one in template["Resources"].items() if one["Type"].startswith("AWS::DMS")]
 
 
-def test_the_same_settings_and_package_give_the_same_template(tmp_path: Path) -> None:
-    first, second = (rendered(tmp_path / name, "glue") for name in ("a", "b"))
-    assert text_of(first) == text_of(second)
-
-
 def properties(template: dict[str, Any], name: str) -> dict[str, Any]:
     return dict(template["Resources"][name]["Properties"])
 
 
 def test_buckets_are_private_encrypted_and_stay(made: dict[str, dict[str, Any]]) -> None:
     template = made["glue iceberg"]
-    assert {properties(template, name)["BucketName"] for name in words(template, "AWS::S3::Bucket")} == {
-        "deployed-landing",
-        "deployed-lake",
-    }
-    for name in words(template, "AWS::S3::Bucket"):
-        bucket = template["Resources"][name]
+    names = words(template, "AWS::S3::Bucket")
+    assert {properties(template, name)["BucketName"] for name in names} == {"deployed-landing", "deployed-lake"}
+    for bucket in (template["Resources"][name] for name in names):
         assert bucket["DeletionPolicy"] == "Retain"
         assert all(bucket["Properties"]["PublicAccessBlockConfiguration"].values())
         assert bucket["Properties"]["BucketEncryption"]
@@ -107,10 +99,8 @@ def test_the_queue_is_that_of_the_settings_and_has_dead_letters(made: dict[str, 
 def test_a_fifo_queue_has_a_group_for_each_table(made: dict[str, dict[str, Any]]) -> None:
     template = made["glue delta fifo"]
     assert properties(template, "DeadLetters")["QueueName"] == "deployed-landing-dead.fifo"
-    rules = [properties(template, name) for name in words(template, "AWS::Events::Rule")]
-    watched = [rule["EventPattern"]["detail"]["object"]["key"][0]["prefix"] for rule in rules]
-    assert watched == ["dms/shop/orders/", "dms/shop/order_lines/"]
-    assert len({rule["Targets"][0]["SqsParameters"]["MessageGroupId"] for rule in rules}) == 2
+    assert [*groups(template)] == ["dms/shop/orders/", "dms/shop/order_lines/"]
+    assert len({*groups(template).values()}) == 2
     (statement,) = properties(template, "QueuePolicy")["PolicyDocument"]["Statement"]
     assert len(statement["Condition"]["ArnEquals"]["aws:SourceArn"]) == 2
 
@@ -127,11 +117,8 @@ key = ["id"]
 def test_a_table_of_a_fifo_queue_has_its_own_folders_in_one_group(tmp_path: Path) -> None:
     text = settings("delta", queue="deployed-landing.fifo", more=OWN_FOLDERS)
     template = rendered(tmp_path, "glue", text, kind="delta", dms="existing")
-    assert groups(template) == {
-        "dms/full/orders/": "table-1",
-        "dms/cdc/orders/": "table-1",
-        "dms/shop/order_lines/": "table-2",
-    }
+    own = dict.fromkeys(("dms/full/orders/", "dms/cdc/orders/"), "table-1")
+    assert groups(template) == {**own, "dms/shop/order_lines/": "table-2"}
     around = text.replace("cdc/orders", "full")
     assert groups(rendered(tmp_path, "glue", around, kind="delta", dms="existing")) == {"dms/": "deployed"}
     with pytest.raises(ConfigError, match=r'\[tables\."shop\.orders"\.source\] has `load`'):
@@ -141,12 +128,9 @@ def test_a_table_of_a_fifo_queue_has_its_own_folders_in_one_group(tmp_path: Path
 def groups(template: dict[str, Any]) -> dict[str, str]:
     """Return the groups of messages by the prefixes that are watched."""
     rules = [properties(template, name) for name in words(template, "AWS::Events::Rule")]
-    return {
-        rule["EventPattern"]["detail"]["object"]["key"][0]["prefix"]: rule["Targets"][0]["SqsParameters"][
-            "MessageGroupId"
-        ]
-        for rule in rules
-    }
+    watched = [rule["EventPattern"]["detail"]["object"]["key"][0]["prefix"] for rule in rules]
+    of = [rule["Targets"][0]["SqsParameters"]["MessageGroupId"] for rule in rules]
+    return dict(zip(watched, of, strict=True))
 
 
 def test_full_load_and_changes_have_workers_of_their_own(made: dict[str, dict[str, Any]]) -> None:
@@ -155,6 +139,8 @@ def test_full_load_and_changes_have_workers_of_their_own(made: dict[str, dict[st
     for title, kind, number in (("FullLoad", "G.2X", 10), ("Changes", "G.1X", 2)):
         assert parameters[f"{title}WorkerType"]["Default"] == kind
         assert parameters[f"{title}Workers"]["Default"] == number
+    pattern = parameters["PackagePrefix"]["AllowedPattern"]
+    assert [text for text in ("a", "a/b", "/a", "a/", "/", "") if re.fullmatch(pattern, text)] == ["a", "a/b"]
     job = properties(template, "ChangesJob")
     assert (job["WorkerType"], job["NumberOfWorkers"]) == ({"Ref": "ChangesWorkerType"}, {"Ref": "ChangesWorkers"})
     said = Stack(template, {"PackageBucket": "jobs", "PackagePrefix": "shop"}).resolve(job)
@@ -190,12 +176,6 @@ def test_the_jobs_of_emr_are_in_a_network_and_end_after_some_time(made: dict[str
 def test_no_part_names_a_partition(made: dict[str, dict[str, Any]], case: str) -> None:
     said = {**made[case], "Parameters": {}}
     assert "arn:aws:" not in text_of(said)
-
-
-def test_a_prefix_may_be_one_letter(made: dict[str, dict[str, Any]]) -> None:
-    pattern = made["glue iceberg"]["Parameters"]["PackagePrefix"]["AllowedPattern"]
-    found = [text for text in ("a", "a/b", "/a", "a/", "/", "") if re.fullmatch(pattern, text)]
-    assert found == ["a", "a/b"]
 
 
 def test_the_endpoint_has_the_settings_that_we_recommend(made: dict[str, dict[str, Any]]) -> None:
@@ -291,13 +271,11 @@ def refusals(template: dict[str, Any], **given: str) -> list[str]:
 def test_alarms_look_at_all_tables_of_the_pipeline(made: dict[str, dict[str, Any]]) -> None:
     template = made["glue iceberg"]
     alarms = {name: properties(template, name) for name in words(template, "AWS::CloudWatch::Alarm")}
-    assert {*alarms} == {
-        *("LagAlarm", "HeldKeysAlarm", "FailedTablesAlarm"),
-        *("DeadLettersAlarm", "FailedRunsAlarm", "AbortedRunsAlarm"),
-        *("DmsSourceAlarm", "DmsTargetAlarm"),
-    }
-    of_runs = {name: alarms[f"{name}Alarm"] for name in ("Lag", "HeldKeys", "FailedTables")}
-    assert [one["MetricName"] for one in of_runs.values()] == ["LagSeconds", "HeldKeys", "Failures"]
-    for one in of_runs.values():
-        assert (one["Namespace"], one["Dimensions"]) == ("lakeward", [{"Name": "Pipeline", "Value": "deployed"}])
+    of_runs = {"Lag": "LagSeconds", "HeldKeys": "HeldKeys", "FailedTables": "Failures"}
+    others = ("DeadLetters", "FailedRuns", "AbortedRuns", "DmsSource", "DmsTarget")
+    assert {*alarms} == {f"{name}Alarm" for name in (*of_runs, *others)}
+    for name, metric in of_runs.items():
+        one = alarms[f"{name}Alarm"]
+        assert (one["Namespace"], one["MetricName"]) == ("lakeward", metric)
+        assert one["Dimensions"] == [{"Name": "Pipeline", "Value": "deployed"}]
     assert all(alarm["AlarmActions"] == [{"Ref": "NoticeTopic"}] for alarm in alarms.values())

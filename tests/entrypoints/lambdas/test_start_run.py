@@ -53,22 +53,16 @@ def test_the_first_event_starts_an_execution_and_the_next_one_joins_it(
     assert step_functions.executions(machine) == {first["execution"]: "RUNNING"}
 
 
-def test_events_at_once_start_one_execution(step_functions: StepFunctions, machine: str) -> None:
+@pytest.mark.parametrize("is_first", [True, False], ids=["the first", "behind one that ended"])
+def test_events_at_once_start_one_execution(step_functions: StepFunctions, machine: str, is_first: bool) -> None:
+    if not is_first:
+        stop(step_functions, machine, str(start_run.handler(NEWS, None)["execution"]))
     with ThreadPoolExecutor(8) as pool:
         answers = [*pool.map(start_run.handler, [NEWS] * 8, [None] * 8)]
     assert any(one["started"] for one in answers)
-    assert len({one["execution"] for one in answers}) == len(step_functions.executions(machine)) == 1
-
-
-def test_events_at_once_behind_an_execution_that_ended_start_one(
-    step_functions: StepFunctions, machine: str
-) -> None:
-    first = str(start_run.handler(NEWS, None)["execution"])
-    stop(step_functions, machine, first)
-    with ThreadPoolExecutor(8) as pool:
-        answers = [*pool.map(start_run.handler, [NEWS] * 8, [None] * 8)]
     assert len({one["execution"] for one in answers}) == 1
-    assert sorted(step_functions.executions(machine).values()) == ["ABORTED", "RUNNING"]
+    states = ["RUNNING"] if is_first else ["ABORTED", "RUNNING"]
+    assert sorted(step_functions.executions(machine).values()) == states
 
 
 def test_an_execution_that_nobody_came_to_start_is_started_by_the_next_event(
@@ -121,33 +115,25 @@ def text_of(file: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "event",
+    ("event", "starts"),
     [
-        NEWS,
-        json.loads(text_of("s3_put.json")),
-        of_sqs(text_of("s3_delete.json"), text_of("s3_put.json")),
-        of_sqs(text_of("sns_eventbridge_created.json")),
-        of_sqs('{"table": "shop.orders"}'),
-        of_sns(text_of("s3_put.json")),
-        {"source": "aws.scheduler", "detail-type": "Scheduled Event"},
-        {},
+        (NEWS, True),
+        (json.loads(text_of("s3_put.json")), True),
+        (of_sqs(text_of("s3_delete.json"), text_of("s3_put.json")), True),
+        (of_sqs(text_of("sns_eventbridge_created.json")), True),
+        (of_sqs('{"table": "shop.orders"}'), True),
+        (of_sns(text_of("s3_put.json")), True),
+        ({"source": "aws.scheduler", "detail-type": "Scheduled Event"}, True),
+        ({}, True),
+        (json.loads(text_of("s3_delete.json")), False),
+        (json.loads(text_of("eventbridge_deleted.json")), False),
+        (of_sqs(text_of("s3_delete.json"), text_of("s3_test_event.json")), False),
+        (of_sns(text_of("s3_test_event.json")), False),
     ],
 )
-def test_what_has_news_and_what_nobody_knows_starts_a_run(event: Mapping[str, Any]) -> None:
-    assert start_run.has_news(event)
-
-
-@pytest.mark.parametrize(
-    "event",
-    [
-        json.loads(text_of("s3_delete.json")),
-        json.loads(text_of("eventbridge_deleted.json")),
-        of_sqs(text_of("s3_delete.json"), text_of("s3_test_event.json")),
-        of_sns(text_of("s3_test_event.json")),
-    ],
-)
-def test_what_tells_of_no_new_object_starts_nothing(event: Mapping[str, Any]) -> None:
-    assert start_run.handler(event, None) == {"execution": None, "started": False}
+def test_what_has_news_and_what_nobody_knows_starts_a_run(event: Mapping[str, Any], starts: bool) -> None:
+    assert start_run.has_news(event) is starts
+    assert starts or start_run.handler(event, None) == {"execution": None, "started": False}
 
 
 # The check of the history.

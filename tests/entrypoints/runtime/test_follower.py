@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 from dependency_injector import providers
+from failing_sources import FailingSource
 from hiding_queue import HidingQueue
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from structlog.testing import capture_logs
 
-from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTarget
+from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import (
     AlarmRaised,
@@ -33,7 +34,7 @@ from lakeward.core.errors import (
 )
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
-from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
+from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.pipeline.job import BATCH_STEPS, Report
 from lakeward.core.ports import Notice
 from lakeward.core.settings.layers import MergedSettings, SettingsLayer, merge
@@ -97,22 +98,8 @@ def event_at(order: int, row: int, sequence: int) -> ChangeEvent:
     )
 
 
-class Source(MemorySource):
-    """One object a batch; tables fail, or wait for a full load, while they are told to."""
-
-    def __init__(self) -> None:
-        super().__init__(Limits(files=1))
-        self.errors: dict[TableName, BaseException] = {}
-        self.awaited: dict[TableName, AwaitedLoad] = {}
-        self.looks: list[TableName] = []
-
-    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
-        self.looks.append(dimension.name)
-        if dimension.name in self.errors:
-            raise self.errors[dimension.name]
-        if dimension.name in self.awaited:
-            return ObjectSelection(awaited=self.awaited[dimension.name])
-        return super().select_objects(dimension, object_history)
+class Source(FailingSource):
+    """One object a batch, of two rows."""
 
     def deliver(self, table: TableName, order: int) -> None:
         """Two rows that every object of a table sets."""
@@ -219,16 +206,6 @@ def test_a_long_backlog_of_one_table_holds_up_no_other() -> None:
     assert {table for table, _ in watching.commits[:3]} == {"customers", "orders", "lines"}
 
 
-def test_a_line_in_which_who_needs_more_is_next_again_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    def pushes_in(self: TableScheduler, notices: Iterable[Notice]) -> None:
-        for notice in notices:
-            self.waiting = {notice.table: {notice: None}, **self.waiting}
-
-    monkeypatch.setattr(TableScheduler, "join", pushes_in)
-    with pytest.raises(AssertionError):
-        test_a_long_backlog_of_one_table_holds_up_no_other()
-
-
 def test_no_more_tables_are_in_hand_than_there_are_hands_and_none_twice() -> None:
     given_out: list[tuple[str, Future[TableOutcome]]] = []
 
@@ -302,17 +279,10 @@ def test_the_error_of_a_table_is_kept_until_a_run_of_it_ends_without_one() -> No
         lake.source.errors = {} if error is None else {NAMES[1]: error}
         followed(lake, until=lake.now + 1)
         found = lake.ledger.account(orders).failure
+        followed(lake, stop_at=0, until=lake.now + 1)
+        assert found == lake.ledger.account(orders).failure, "a run that does not begin the table keeps it"
         assert expected == (None if found is None else replace(found, at=0)), error
     assert lake.ledger.account(str(NAMES[0])).failure is None
-
-
-def test_a_run_that_is_stopped_before_it_begins_a_table_keeps_its_error() -> None:
-    lake = Lake()
-    lake.source.errors[NAMES[1]] = BROKEN
-    followed(lake, until=1)
-    lake.source.errors.clear()
-    followed(lake, stop_at=0)
-    assert lake.ledger.account(str(NAMES[1])).failure is not None
 
 
 def test_a_ledger_that_cannot_keep_an_error_hides_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,21 +294,6 @@ def test_a_ledger_that_cannot_keep_an_error_hides_none(monkeypatch: pytest.Monke
     monkeypatch.setattr(MemoryLedger, "write", fails)
     _, runs = followed(lake, until=1)
     assert BROKEN in [run.error for run in runs]
-
-
-def test_where_java_has_ended_it_ends_to_be_started_anew() -> None:
-    lake = Lake()
-    lake.source.errors[NAMES[1]] = EngineLost("shop.orders: Java has ended in the middle of it")
-    _, runs = followed(lake)
-    assert lake.now == 0
-    assert exit_code(runs) == 75
-
-
-def test_where_spark_cannot_start_it_says_so() -> None:
-    lake = Lake()
-    lake.source.errors[NAMES[0]] = SetupError("there is no Java")
-    with pytest.raises(SetupError, match="there is no Java"):
-        followed(lake)
 
 
 def test_where_the_word_to_stop_reached_java_as_it_started_there_is_no_error() -> None:
@@ -359,6 +314,13 @@ class Joint:
     lake: Lake
     seen: list[tuple[float, int]] = field(default_factory=list)
     error: BaseException | None = None
+
+    def fail(self, error: BaseException, *, joins: bool) -> None:
+        """Let the joined table fail, or the first one that it is joined of."""
+        if joins:
+            self.error = error
+        else:
+            self.lake.source.errors[NAMES[0]] = error
 
     def keep_up(self, job: Any, _watch: object) -> Any:
         assert job.table == DIM
@@ -398,22 +360,24 @@ def test_a_joined_table_that_fails_is_tried_later_and_later(joint: Joint) -> Non
     assert told(logs) == ["committed", "failed"], "said once"
 
 
+@pytest.mark.parametrize("joins", [False, True], ids=["a table", "a joined table"])
+def test_where_java_has_ended_it_ends_to_be_started_anew(joint: Joint, joins: bool) -> None:
+    joint.fail(EngineLost("Java has ended in the middle of it"), joins=joins)
+    _, runs = followed(joint.lake)
+    assert (joint.lake.now, exit_code(runs)) == (0, 0 if joins else 75)
+
+
+@pytest.mark.parametrize("joins", [False, True], ids=["a table", "a joined table"])
+def test_where_spark_cannot_start_it_says_so(joint: Joint, joins: bool) -> None:
+    joint.fail(SetupError("there is no Java"), joins=joins)
+    with pytest.raises(SetupError, match="there is no Java"):
+        followed(joint.lake)
+
+
 def test_where_another_process_may_have_written_tables_are_joined_again(joint: Joint) -> None:
     joint.lake.arrivals = [(0.0, NAMES[0], 1)]
     followed(joint.lake, until=30, others=True)
     assert [at for at, _ in joint.seen] == [0, 10, 20]
-
-
-def test_where_java_has_ended_as_a_table_was_joined_it_ends(joint: Joint) -> None:
-    joint.error = EngineLost("dw.dim: Java has ended in the middle of it")
-    followed(joint.lake)
-    assert joint.seen == [(0.0, 0)]
-
-
-def test_where_spark_cannot_start_to_join_it_says_so(joint: Joint) -> None:
-    joint.error = SetupError("there is no Java")
-    with pytest.raises(SetupError, match="there is no Java"):
-        followed(joint.lake)
 
 
 # Silence.
@@ -443,12 +407,6 @@ def test_an_alarm_of_a_batch_is_told_once_though_others_wait_behind_it() -> None
     follow_tables(container, NAMES[:1], watching, stop, Inline(), idle, JoinScheduler(container, [], stop))
     assert [batch for _, batch in watching.commits] == [1, 2, 3]
     assert told_of == ["SEQUENCE-001"]
-
-
-def test_a_line_a_poll_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "_SUMMARY_EVERY", 10.0)
-    with pytest.raises(AssertionError):
-        test_nothing_is_said_while_nothing_happens_but_that_it_lives()
 
 
 # Its end.
@@ -588,10 +546,13 @@ class Unreachable(MemoryQueue):
         raise StoreUnreachable("the queue is away", found="no route to host")
 
 
-def test_all_tables_are_looked_at_each_time_while_the_queue_does_not_answer() -> None:
-    lake = Lake(queue=Unreachable(), arrivals=[(20.0, NAMES[1], 1)])
+@pytest.mark.parametrize(("queue", "others"), [(Unreachable, False), (MemoryQueue, True)])
+def test_all_tables_are_looked_at_each_time_while_the_queue_does_not_answer_or_another_process_writes(
+    queue: type[MemoryQueue], others: bool
+) -> None:
+    lake = Lake(queue=queue(), arrivals=[(20.0, NAMES[1], 1)])
     with capture_logs():
-        followed(lake, until=60)
+        followed(lake, until=60, others=others)
     assert lake.state(NAMES[1]) != {}
     assert Counter(lake.source.looks) == dict.fromkeys(NAMES, 6)
 
@@ -605,25 +566,15 @@ def test_a_table_that_waits_for_a_full_load_is_looked_at_each_time_without_its_n
     assert Counter(lake.source.looks) == {NAMES[0]: 1, NAMES[1]: 6, NAMES[2]: 1}
 
 
-def test_all_tables_are_looked_at_behind_another_process_that_wrote() -> None:
-    lake = Lake(queue=MemoryQueue())
-    with capture_logs():
-        followed(lake, until=60, others=True)
-    assert Counter(lake.source.looks) == dict.fromkeys(NAMES, 6)
-
-
 def test_a_table_that_failed_is_looked_at_again_though_the_queue_forgot_it() -> None:
     lake = lossy([(2, NAMES[0])], [1, 0])
     lake.source.errors[NAMES[0]] = SourceError("it cannot be read")
-
-    def repaired(seen: Watching) -> bool:
-        return bool(seen.commits)
 
     with capture_logs():
         followed(lake, until=60)
         assert lake.source.looks.count(NAMES[0]) > 2
         lake.source.errors.clear()
-        watching, _ = followed(lake, until=lake.now + 120, is_enough=repaired)
+        watching, _ = followed(lake, until=lake.now + 120, is_enough=lambda seen: bool(seen.commits))
     assert watching.commits == [(NAMES[0].table, 1)]
 
 

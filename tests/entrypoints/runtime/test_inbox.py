@@ -13,19 +13,19 @@ import pytest
 import structlog
 from buckets import Buckets
 from dependency_injector import providers
+from failing_sources import FailingSource
 from hiding_queue import HidingQueue
 from queues_of_aws import Sqs
 from structlog.testing import capture_logs
 
-from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemorySource, MemoryTarget
+from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTarget
 from lakeward.adapters.queues.poll import Poll
 from lakeward.adapters.queues.sqlite import SqliteQueue
 from lakeward.adapters.queues.visibility import LEAST
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
-from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job
 from lakeward.core.ports import EXTEND_EVERY, Notice
@@ -72,25 +72,6 @@ def test_what_is_still_in_work_at_the_end_is_given_back() -> None:
     assert [notice.receipt for notice in queue.receive()] == ["1", "2", "3"]
 
 
-def test_what_is_done_is_told_to_the_queue_once() -> None:
-    class Counting(HidingQueue):
-        ended: ClassVar[list[tuple[str, Notice]]] = []
-
-        def acknowledge(self, notices: Sequence[Notice]) -> None:
-            self.ended.extend(("acknowledged", notice) for notice in notices)
-
-        def give_back(self, notices: Sequence[Notice]) -> None:
-            self.ended.extend(("given back", notice) for notice in notices)
-
-    with Inbox(Counting([Notice(TABLES[0], "1")]), TABLES) as inbox:
-        notices = inbox.receive()
-        for _ in range(2):
-            inbox.acknowledge(notices)
-        inbox.give_back(notices)
-        inbox.acknowledge([Notice(TABLES[1])])
-    assert Counting.ended == [("acknowledged", Notice(TABLES[0], "1"))]
-
-
 class Extended(HidingQueue):
     """Counts how often a notice is extended, and says when it was for the second time."""
 
@@ -133,7 +114,13 @@ def test_what_cannot_be_extended_is_said_once_and_tried_again(error: LakewardErr
     assert warned == [("warning", error.what)]
 
 
-def test_it_is_extended_several_times_while_a_queue_hides_it() -> None:
+def test_only_what_is_in_work_is_extended_and_several_times_while_a_queue_hides_it() -> None:
+    queue = Extended(*TABLES)
+    with Inbox(queue, TABLES) as inbox:
+        received = inbox.receive()
+        inbox.release(received[:1])
+        inbox.extend(received)
+    assert queue.times == [received[1:]]
     assert seconds_of(LEAST) > EXTEND_EVERY * 3
 
 
@@ -158,15 +145,6 @@ def test_what_is_given_back_while_it_is_extended_is_shown() -> None:
         queue.may_end.set()
         extends.result(60), gives_back.result(60)
         assert queue.receive() == received
-
-
-def test_only_what_is_in_work_is_extended() -> None:
-    queue = Extended(*TABLES)
-    with Inbox(queue, TABLES) as inbox:
-        received = inbox.receive()
-        inbox.release(received[:1])
-        inbox.extend(received)
-    assert queue.times == [received[1:]]
 
 
 def test_a_run_ends_though_its_queue_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -217,12 +195,24 @@ def test_the_thread_has_the_logging_context_of_the_run() -> None:
 # Names, and many notices.
 
 
-def test_names_are_compared_without_case_and_are_those_of_the_settings() -> None:
-    queue = MemoryQueue([Notice("SHOP.Orders", "1")])
-    with Inbox(queue, TABLES) as inbox:
-        assert inbox.receive() == [Notice(TABLES[0], "1")]
-        inbox.acknowledge([Notice(TABLES[0], "1")])
-    assert queue.notices == []
+def test_names_are_compared_without_case_and_what_is_done_is_told_to_the_queue_once() -> None:
+    class Counting(HidingQueue):
+        ended: ClassVar[list[tuple[str, Notice]]] = []
+
+        def acknowledge(self, notices: Sequence[Notice]) -> None:
+            self.ended.extend(("acknowledged", notice) for notice in notices)
+
+        def give_back(self, notices: Sequence[Notice]) -> None:
+            self.ended.extend(("given back", notice) for notice in notices)
+
+    with Inbox(Counting([Notice("SHOP.Orders", "1")]), TABLES) as inbox:
+        notices = inbox.receive()
+        assert notices == [Notice(TABLES[0], "1")], "the name is that of the settings"
+        for _ in range(2):
+            inbox.acknowledge(notices)
+        inbox.give_back(notices)
+        inbox.acknowledge([Notice(TABLES[1])])
+    assert [(ending, notice.receipt) for ending, notice in Counting.ended] == [("acknowledged", "1")]
 
 
 def test_names_of_no_table_are_said_once_each_time() -> None:
@@ -272,6 +262,13 @@ class Away(MemoryQueue):
     give_back = acknowledge
 
 
+class Closed(HidingQueue):
+    """Tells nothing, as access is denied."""
+
+    def receive(self) -> Sequence[Notice]:
+        raise ConfigError("access is denied")
+
+
 def test_a_queue_that_does_not_answer_is_said_once_until_it_does() -> None:
     queue: Any = Away()
     with capture_logs() as logs, Inbox(queue, TABLES) as inbox:
@@ -293,10 +290,6 @@ def test_an_error_that_stays_so_is_raised_where_it_is_received_and_logged_else()
             raise ConfigError("access is denied")
 
         give_back = acknowledge
-
-    class Closed(HidingQueue):
-        def receive(self) -> Sequence[Notice]:
-            raise ConfigError("access is denied")
 
     with capture_logs() as logs, Inbox(Denied([Notice(one, "1") for one in TABLES]), TABLES) as inbox:
         first, _ = inbox.receive()
@@ -346,30 +339,12 @@ def test_a_note_that_says_the_same_is_not_written_again(tmp_path: Path) -> None:
 # Runs.
 
 
-class Source(MemorySource):
-    """Remembers which tables were looked at; those of `errors` fail, those of `awaited` wait for a full load."""
-
-    def __init__(self) -> None:
-        super().__init__(Limits(files=1))
-        self.looks: list[TableName] = []
-        self.errors: dict[TableName, Exception] = {}
-        self.awaited: dict[TableName, AwaitedLoad] = {}
-
-    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
-        self.looks.append(dimension.name)
-        if dimension.name in self.errors:
-            raise self.errors[dimension.name]
-        if dimension.name in self.awaited:
-            return ObjectSelection(awaited=self.awaited[dimension.name])
-        return super().select_objects(dimension, object_history)
-
-
 class Lake:
     """What outlives a process, and a clock."""
 
     def __init__(self, folder: Path, queue: Any) -> None:
         self.folder, self.queue = folder, queue
-        self.source, self.target, self.ledger = Source(), MemoryTarget(), MemoryLedger()
+        self.source, self.target, self.ledger = FailingSource(), MemoryTarget(), MemoryLedger()
         self.now = 5 * HOUR
 
     def deliver(self, table: TableName, order: int) -> None:
@@ -444,12 +419,11 @@ def test_the_first_run_looks_at_all_tables_and_the_next_at_those_that_are_told(l
     assert lake.queue.notices == []
     lake.now += HOUR
     assert lake.looked() == {*NAMES}
-
-
-def test_a_state_that_is_gone_lets_a_run_look_at_all_tables(lake: Lake) -> None:
-    lake.run()
     (lake.folder / "state" / FILE).unlink()
-    assert lake.looked() == {*NAMES}
+    assert lake.looked() == {*NAMES}, "nothing is known of the run before"
+    lake.queue = Away()
+    with capture_logs():
+        assert lake.looked() == {*NAMES}, "the queue tells nothing"
 
 
 def test_tables_that_are_named_are_looked_at_and_the_queue_is_left_alone(lake: Lake) -> None:
@@ -470,25 +444,17 @@ def test_a_table_that_failed_is_looked_at_by_the_next_run(lake: Lake) -> None:
     assert lake.looked() == set()
 
 
-def test_a_table_that_was_added_is_looked_at_by_the_next_run_and_no_other_is(lake: Lake) -> None:
+def test_a_table_that_was_added_or_switched_on_is_looked_at_by_the_next_run_and_no_other_is(lake: Lake) -> None:
     assert lake.looked(configured=TABLES[:1], tables=[ORDERS]) == {ORDERS}
-    assert lake.looked() == {LINES}
-    assert lake.looked() == set()
-
-
-def test_a_table_that_is_switched_on_again_is_looked_at(lake: Lake) -> None:
-    lake.run()
-    assert lake.looked(configured=TABLES[:1], tables=[ORDERS]) == set()
-    assert lake.looked() == {LINES}
+    for _ in range(2):
+        assert lake.looked() == {LINES}
+        assert lake.looked() == set()
+        assert lake.looked(configured=TABLES[:1], tables=[ORDERS]) == set()
 
 
 def test_a_table_that_is_switched_on_again_is_looked_at_behind_a_run_that_failed(lake: Lake) -> None:
-    class Denied(HidingQueue):
-        def receive(self) -> Sequence[Notice]:
-            raise ConfigError("access is denied")
-
     lake.run()
-    lake.queue = Denied()
+    lake.queue = Closed()
     with pytest.raises(ConfigError):
         lake.run(configured=TABLES[:1], tables=[ORDERS])
     lake.queue = HidingQueue()
@@ -567,13 +533,6 @@ def test_a_table_that_fails_gives_its_notices_back_at_once(lake: Lake) -> None:
     lake.queue.notices += [Notice(TABLES[0], "1"), Notice(TABLES[1], "2")]
     lake.run()
     assert lake.queue.receive() == [Notice(TABLES[0], "1")]
-
-
-def test_a_queue_that_does_not_answer_lets_a_run_look_at_all_tables(lake: Lake) -> None:
-    lake.run()
-    lake.queue = Away()
-    with capture_logs():
-        assert lake.looked() == {*NAMES}
 
 
 def test_an_acknowledgement_that_is_lost_fails_no_table(lake: Lake) -> None:

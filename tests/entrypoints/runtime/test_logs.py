@@ -42,7 +42,9 @@ def test_every_line_of_a_run_says_which_run_table_and_batch(lakeward: Command, t
 
 
 def test_debug_logs_every_step_of_every_batch(in_shop: Command) -> None:
-    steps = [line for line in lines(in_shop("run", "--log", "json", "--debug")) if line["event"] == "step"]
+    ended = in_shop("run", "--log", "json", "--debug", "--json")
+    assert ended.document["command"] == "run", "logs never mix with the document"
+    steps = [line for line in lines(ended) if line["event"] == "step"]
     assert [line["step"] for line in steps if line["batch"] == 2].count("commit") == 1
     assert all(line["table"] == "shop.orders" for line in steps)
 
@@ -64,13 +66,9 @@ def test_a_failure_is_said_once_to_people_unless_their_document_says_it(
     write(tmp_path, shop.SETTINGS, '[tables."shop.broken"]\nkey = ["id"]\n')
     ended = lakeward("run", *arguments)
     assert (ended.code, ended.err.count("LOAD00000001.csv cannot be read")) == (4, times)
-
-
-def test_a_failure_is_logged_with_its_table_and_batch(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, shop.SETTINGS, '[tables."shop.broken"]\nkey = ["id"]\n')
-    (failed,) = [line for line in lines(lakeward("run", "--log", "json")) if line["event"] == "failed"]
-    assert (failed["table"], failed["batch"], failed["level"]) == ("shop.broken", 1, "error")
-    assert failed["error"] == "shop.broken: LOAD00000001.csv cannot be read"
+    for failed in (line for line in lines(ended) if line["event"] == "failed"):
+        assert (failed["table"], failed["batch"], failed["level"]) == ("shop.broken", 1, "error")
+        assert failed["error"] == "shop.broken: LOAD00000001.csv cannot be read"
 
 
 def test_logs_are_text_where_nobody_asks_for_more(in_shop: Command) -> None:
@@ -78,10 +76,6 @@ def test_logs_are_text_where_nobody_asks_for_more(in_shop: Command) -> None:
     assert "committed" in ended.err
     assert "table=shop.orders" in ended.err
     assert "\x1b" not in ended.err
-
-
-def test_logs_never_mix_with_the_document(in_shop: Command) -> None:
-    assert in_shop("run", "--json", "--debug").document["command"] == "run"
 
 
 @pytest.mark.parametrize(

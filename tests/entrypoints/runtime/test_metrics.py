@@ -7,7 +7,6 @@ import re
 import socket
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,61 +14,26 @@ from typing import Any
 import pytest
 import requests
 from commands import Command, Ended
-from projects import MEMORY, write
+from failing_sources import FailingPipeline
 
-from lakeward.adapters.memory import MemorySource, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, SetupError, SourceError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.selection import Limits, ObjectHistory, ObjectSelection
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.reporting.alarms import Alarm
-from lakeward.entrypoints import container as parts
 from lakeward.entrypoints.commands import run as running
 from lakeward.entrypoints.runtime.join_run import JoinRun
 from lakeward.entrypoints.runtime.reporting.metrics import RunMetrics
-from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import TableRun
 from lakeward.entrypoints.settings.models.sections import MetricsSettings
 
 ORDERS, LINES = TableName("shop", "orders"), TableName("shop", "lines")
 NOW = 1_796_083_200_000_000
-TABLES = """
-    [defaults.quarantine]
-    max_share = 1.0
-    [tables."shop.orders"]
-    key = ["id"]
-    columns = { id = "int" }
-    [tables."shop.lines"]
-    key = ["id"]
-    columns = { id = "int" }
-"""
 CLOUDWATCH = '[metrics]\nformat = "cloudwatch"\nnamespace = "acme"\n'
 
 
-class Source(MemorySource):
-    """Tables fail while they are told to; a batch is one object."""
-
-    def __init__(self) -> None:
-        super().__init__(Limits(files=1))
-        self.errors: dict[TableName, Exception] = {}
-
-    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
-        if dimension.name in self.errors:
-            raise self.errors[dimension.name]
-        return super().select_objects(dimension, object_history)
-
-
-class Pipeline:
-    """A pipeline whose commands run in this process."""
-
-    def __init__(self, lakeward: Command, folder: Path) -> None:
-        self.lakeward, self.folder = lakeward, folder
-        self.source, self.lake = Source(), MemoryTarget()
-        self.now = NOW
-
-    def configure(self, *more: str) -> None:
-        write(self.folder, MEMORY, *more, TABLES)
+class Pipeline(FailingPipeline):
+    """A pipeline that writes its figures."""
 
     def put(self, table: TableName, order: int, *others: Any) -> None:
         """Deliver an object with two rows, a minute old, and others."""
@@ -78,23 +42,17 @@ class Pipeline:
                 operation=Operation.UPDATE,
                 position=Position(1, order, order, row),
                 key=(row,),
-                cells={"id": row},
+                cells={"id": row, "state": None},
                 time=self.now - 60_000_000,
             )
             for row in (1, 2)
         ]
         self.source.put(table, order, [*rows, *others])
 
-    def run(self, *words: str) -> Ended:
-        return self.lakeward("run", "--log", "off", *words)
-
 
 @pytest.fixture
 def pipeline(lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
-    found = Pipeline(lakeward, tmp_path)
-    monkeypatch.setattr("lakeward.adapters.memory.MemorySource", lambda **_: found.source)
-    monkeypatch.setattr("lakeward.adapters.memory.MemoryTarget", lambda: found.lake)
-    monkeypatch.setattr(parts, "clock", lambda: found.now)
+    found = Pipeline(lakeward, tmp_path, monkeypatch)
     found.configure(CLOUDWATCH)
     return found
 
@@ -131,7 +89,7 @@ def test_without_the_setting_nothing_is_written(pipeline: Pipeline) -> None:
 def test_a_run_writes_a_line_for_the_pipeline_and_each_table_beside_its_document(pipeline: Pipeline) -> None:
     for order in (1, 2):
         pipeline.put(ORDERS, order, *([Reject(Position(1, 2, 2, 9), Reason.CAST, ((9,),))] if order == 2 else []))
-    ended = pipeline.run("--json")
+    ended = pipeline.run(0, "--json")
     assert (ended.code, ended.document["exit_code"]) == (3, 3)
     of_pipeline, orders, of_lines = lines(ended)
     assert [one["_aws"]["CloudWatchMetrics"][0]["Namespace"] for one in (of_pipeline, orders)] == ["acme", "acme"]
@@ -197,29 +155,13 @@ def test_the_lag_is_that_of_the_newest_commit_where_nothing_is_new(pipeline: Pip
 # While it follows.
 
 
-def follow(
-    pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch, *words: str, minutes: int = 3, meanwhile: Any = None
-) -> Ended:
-    """Follow for some minutes of the clock, which goes on while the process pauses."""
-
-    def pause(stop: Stop, seconds: float) -> None:
-        if meanwhile is not None:
-            meanwhile()
-        pipeline.now += round(seconds * 1_000_000)
-
-    monkeypatch.setattr(Stop, "pause", pause)
-    monkeypatch.setattr(running, "Stop", partial(Stop, clock=lambda: pipeline.now / 1e6))
-    monkeypatch.setattr(running, "time", SimpleNamespace(monotonic=lambda: pipeline.now / 1e6))
-    return pipeline.lakeward("run", "--follow", "--max-minutes", str(minutes), "--log", "json", "--json", *words)
-
-
 def test_a_follower_writes_with_each_batch_and_what_it_writes_adds_up(
     pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for order in (1, 2, 3):
         pipeline.put(ORDERS, order)
     pipeline.source.errors = {LINES: SourceError("00000001 cannot be read")}
-    ended = follow(pipeline, monkeypatch)
+    ended = pipeline.follow(3, "--json", poll="10s")
     found = lines(ended)
     (orders,) = [one for one in ended.document["tables"] if one["table"] == "shop.orders"]
     expected = {"Batches": 3, "EventsRead": 6, "EventsApplied": orders["counts"]["applied"]}
@@ -289,13 +231,10 @@ def test_prometheus_reads_a_follower_until_it_ends(pipeline: Pipeline, monkeypat
         url.append(self.server.url)
         return found
 
-    def meanwhile() -> None:
-        read.append(ask(url[0]))
-
     monkeypatch.setattr(RunMetrics, "serving", serving)
     pipeline.configure()
     pipeline.put(ORDERS, 1)
-    ended = follow(pipeline, monkeypatch, "--metrics", "0", minutes=1, meanwhile=meanwhile)
+    ended = pipeline.follow(1, "--metrics", "0", meanwhile=lambda _: read.append(ask(url[0])))
     assert ended.code == 0, ended.err
     said = [as_json(line) for line in ended.err.splitlines()]
     assert [one["url"] for one in said if one.get("event") == "metrics"] == url
@@ -310,7 +249,7 @@ def test_prometheus_reads_a_follower_until_it_ends(pipeline: Pipeline, monkeypat
 
 
 def test_a_port_is_for_one_that_follows(pipeline: Pipeline) -> None:
-    ended = pipeline.run("--metrics", "9090")
+    ended = pipeline.run(0, "--metrics", "9090")
     assert ended.code == 2
     assert "--metrics is for --follow" in ended.err
 
@@ -322,6 +261,6 @@ def test_a_port_that_is_taken_ends_it_before_anything_is_applied(
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         one.listen()
-        ended = follow(pipeline, monkeypatch, "--metrics", str(one.getsockname()[1]))
+        ended = pipeline.follow(3, "--metrics", str(one.getsockname()[1]))
     assert ended.code == 1
     assert {table.progress.batch for table in pipeline.lake.tables.values()} <= {0}

@@ -4,80 +4,40 @@ from __future__ import annotations
 
 import shutil
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from traceback import format_exception
 from types import SimpleNamespace
 
 import pytest
-from commands import Command, Ended
+from commands import Command
+from failing_sources import FailingPipeline
 from ledger_tables import LedgerTable
-from projects import MEMORY, write
 from webhooks import TOKEN, Hook
 
-from lakeward.adapters.memory import MemorySource, MemoryTarget
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SetupError, SourceError, StoreUnreachable, TableError
 from lakeward.core.events import ChangeEvent, Operation, Position
-from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
 from lakeward.core.merge.change_log import Reason, Reject
 from lakeward.core.reporting.alarms import Alarm
 from lakeward.core.reporting.notices import RunNotice
-from lakeward.entrypoints import container as parts
-from lakeward.entrypoints.commands import run as running
 from lakeward.entrypoints.container import Container
 from lakeward.entrypoints.runtime.join_run import JoinRun
 from lakeward.entrypoints.runtime.reporting.notifications import RunNotifications
-from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.settings.configuration import validate
 
 NAMES = [TableName("shop", name) for name in ("orders", "lines")]
-TABLES = """
-    [defaults.quarantine]
-    max_share = 1.0
-    [tables."shop.orders"]
-    key = ["id"]
-    columns = { id = "int", state = "string" }
-    [tables."shop.lines"]
-    key = ["id"]
-    columns = { id = "int", state = "string" }
-"""
 WEBHOOK = """
     [notify]
     kind = "webhook"
     url = { env = "LAKEWARD_WEBHOOK" }
 """
-MINUTE = 60_000_000
 GONE = SourceError("00000001 cannot be read", found="it is cut off", todo="Replace it.")
 
 
-class Source(MemorySource):
-    """Tables fail while they are told to."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.errors: dict[TableName, Exception] = {}
-
-    def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
-        if dimension.name in self.errors:
-            raise self.errors[dimension.name]
-        return super().select_objects(dimension, object_history)
-
-
-@dataclass
-class Pipeline:
-    """A pipeline whose commands run in this process, by a clock that tests turn."""
-
-    lakeward: Command
-    folder: Path
-    source: Source = field(default_factory=Source)
-    lake: MemoryTarget = field(default_factory=MemoryTarget)
-    now: int = 1_796_083_200_000_000
-
-    def configure(self, *more: str) -> None:
-        write(self.folder, MEMORY, *more, TABLES)
+class Pipeline(FailingPipeline):
+    """A pipeline that tells what it found to a webhook."""
 
     def put(self, table: TableName, order: int) -> None:
         event = ChangeEvent(
@@ -92,41 +52,10 @@ class Pipeline:
         """Deliver rows of orders that go into quarantine."""
         self.source.put(NAMES[0], order, [Reject(Position(1, order, order, n), Reason.CAST) for n in range(rows)])
 
-    def run(self, minutes: float = 0, *words: str) -> Ended:
-        """Run so many minutes later."""
-        self.now += round(minutes * MINUTE)
-        return self.lakeward("run", "--log", "off", *words)
-
-    def follow(
-        self,
-        monkeypatch: pytest.MonkeyPatch,
-        minutes: int,
-        meanwhile: Callable[[int], None] = lambda _: None,
-        poll: str = "1m",
-    ) -> Ended:
-        """Follow for so many minutes of the clock, which goes on while the process pauses; log as JSON."""
-        began = self.now
-
-        def pause(stop: Stop, seconds: float) -> None:
-            before, self.now = self.now, self.now + round(seconds * 1_000_000)
-            for minute in range((before - began) // MINUTE + 1, (self.now - began) // MINUTE + 1):
-                meanwhile(minute)
-
-        monkeypatch.setattr(Stop, "pause", pause)
-        monkeypatch.setattr(running, "Stop", partial(Stop, clock=lambda: self.now / 1e6))
-        monkeypatch.setattr(running, "time", SimpleNamespace(monotonic=lambda: self.now / 1e6))
-        settings = self.folder / "lakeward.toml"
-        text = settings.read_text("utf-8").replace('name = "shop"', f'name = "shop"\npoll = "{poll}"', 1)
-        settings.write_text(text, "utf-8")
-        return self.lakeward("run", "--follow", "--max-minutes", str(minutes), "--log", "json")
-
 
 @pytest.fixture
 def pipeline(lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pipeline:
-    found = Pipeline(lakeward, tmp_path)
-    monkeypatch.setattr("lakeward.adapters.memory.MemorySource", lambda **_: found.source)
-    monkeypatch.setattr("lakeward.adapters.memory.MemoryTarget", lambda: found.lake)
-    monkeypatch.setattr(parts, "clock", lambda: found.now)
+    found = Pipeline(lakeward, tmp_path, monkeypatch)
     found.configure(WEBHOOK)
     return found
 
@@ -137,12 +66,6 @@ def entries(hook: Hook) -> list[list[tuple[str | None, str]]]:
 
 
 # One notice a run.
-
-
-def test_a_run_that_needs_nobody_tells_nothing(pipeline: Pipeline, hook: Hook) -> None:
-    pipeline.put(NAMES[0], 1)
-    assert pipeline.run().code == 0
-    assert hook.posted == []
 
 
 def test_a_run_has_one_notice_for_all_tables(pipeline: Pipeline, hook: Hook) -> None:
@@ -188,6 +111,9 @@ def test_rows_that_a_notifier_did_not_take_are_told_by_the_next_run(pipeline: Pi
 
 
 def test_a_run_that_cannot_go_on_is_told_as_a_whole(pipeline: Pipeline, hook: Hook) -> None:
+    pipeline.put(NAMES[0], 1)
+    assert pipeline.run().code == 0
+    assert hook.posted == [], "a run that needs nobody tells nothing"
     pipeline.source.errors = {NAMES[0]: SetupError("there is no Java", todo="Install one.")}
     assert pipeline.run().code == 1
     assert entries(hook) == [[(None, "SetupError")]]
@@ -231,7 +157,7 @@ def test_a_follower_tells_tables_that_fail_together_in_one_notice_and_the_same_a
     pipeline: Pipeline, hook: Hook, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pipeline.source.errors = dict.fromkeys(NAMES, GONE)
-    pipeline.follow(monkeypatch, minutes=130, poll="5m")
+    pipeline.follow(130, poll="5m")
     both = [("shop.orders", "SourceError"), ("shop.lines", "SourceError")]
     assert [sorted(one) for one in entries(hook)] == [sorted(both)] * 3
     assert [posted["at"][11:16] for posted in hook.posted] == ["00:00", "01:00", "02:00"]
@@ -244,7 +170,7 @@ def test_a_follower_tells_rows_in_quarantine_when_they_come(
         if minute in (10, 20):
             pipeline.source.put(NAMES[0], minute, [Reject(Position(1, minute, minute, 1), Reason.CAST)])
 
-    pipeline.follow(monkeypatch, minutes=140, meanwhile=put, poll="5m")
+    pipeline.follow(140, meanwhile=put, poll="5m")
     assert [[code for _, code in one] for one in entries(hook)] == [["quarantine"]] * 2
     assert [posted["at"][11:16] for posted in hook.posted] == ["00:10", "01:10"]
     assert [posted["entries"][0]["found"] for posted in hook.posted] == ["1 row", "1 row"]
@@ -255,7 +181,7 @@ def test_one_that_does_not_answer_is_asked_once_a_minute_and_said_once(
 ) -> None:
     pipeline.source.errors = {NAMES[0]: GONE}
     hook.status = 503
-    ended = pipeline.follow(monkeypatch, minutes=10)
+    ended = pipeline.follow(10)
     assert 9 <= len(hook.posted) <= 11
     assert ended.err.count("a notice was not sent") == 1
 
@@ -287,7 +213,9 @@ def test_a_worker_that_is_thrown_away_tells_nothing_again_with_a_ledger_that_out
 # A notifier that fails.
 
 
-def test_one_that_cannot_be_reached_fails_no_run_and_is_told_by_the_next(pipeline: Pipeline, hook: Hook) -> None:
+def test_one_that_cannot_be_reached_fails_no_run_and_is_told_by_the_next(
+    pipeline: Pipeline, hook: Hook, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipeline.put(NAMES[1], 1)
     pipeline.source.errors = {NAMES[0]: GONE}
     hook.status = 503
@@ -300,6 +228,9 @@ def test_one_that_cannot_be_reached_fails_no_run_and_is_told_by_the_next(pipelin
     hook.status, hook.posted = 200, []
     pipeline.run(1)
     assert entries(hook) == [[("shop.orders", "SourceError")]]
+    monkeypatch.delenv("LAKEWARD_WEBHOOK")
+    (words,) = pipeline.run(60, "--json").document["warnings"]
+    assert "LAKEWARD_WEBHOOK" in words, "the secret is not there any more"
 
 
 @pytest.mark.parametrize("debug", [(), ("--debug",)])
@@ -330,15 +261,6 @@ def test_a_url_in_the_settings_is_refused_and_shown_by_no_command(pipeline: Pipe
     assert TOKEN not in "".join([traced, *(one.out + one.err for one in ended.values())])
 
 
-def test_a_secret_that_is_not_there_is_a_warning(
-    pipeline: Pipeline, hook: Hook, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("LAKEWARD_WEBHOOK")
-    pipeline.source.errors = {NAMES[0]: GONE}
-    (words,) = pipeline.run(0, "--json").document["warnings"]
-    assert "LAKEWARD_WEBHOOK" in words
-
-
 @dataclass
 class Raises:
     """A notifier that raises what it has been given."""
@@ -352,8 +274,7 @@ class Raises:
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
-    [(KeyError(TOKEN), "KeyError"), (StoreUnreachable("it is away"), "it is away")],
+    ("error", "words"), [(KeyError(TOKEN), "KeyError"), (StoreUnreachable("it is away"), "it is away")]
 )
 def test_whatever_a_notifier_raises_the_others_are_told_and_it_later(
     pipeline: Pipeline, hook: Hook, monkeypatch: pytest.MonkeyPatch, error: Exception, words: str
@@ -376,7 +297,7 @@ def test_rows_are_not_told_again_because_another_notifier_fails(
     pipeline.configure('[[notify]]\nkind = "log"\n', WEBHOOK.replace("[notify]", "[[notify]]"))
     pipeline.reject(1, 5)
     later = {150: lambda: pipeline.reject(2, 3)}
-    pipeline.follow(monkeypatch, minutes=160, meanwhile=lambda n: later.get(n, lambda: None)(), poll="5m")
+    pipeline.follow(160, meanwhile=lambda n: later.get(n, lambda: None)(), poll="5m")
     assert [posted["entries"][0]["found"] for posted in hook.posted] == ["5 rows", "3 rows"]
     assert log.notices[-1].entries[0].found == "8 rows"
 

@@ -38,8 +38,10 @@ def another_process(state: Path) -> Iterator[subprocess.Popen[str]]:
 def test_the_lock_makes_its_folder_and_leaves_it_free(tmp_path: Path) -> None:
     state = tmp_path / "not" / "there"
     for _ in range(2):
-        with locked(state):
-            assert (state / "lock").exists()
+        with pytest.raises(KeyError), locked(state):
+            raise KeyError
+    with locked(state), locked(tmp_path / "other"):
+        assert all((folder / "lock").exists() for folder in (state, tmp_path / "other")), "another pipeline is free"
 
 
 def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path: Path) -> None:
@@ -50,11 +52,6 @@ def test_a_second_process_is_refused_and_told_who_holds_the_lock(tmp_path: Path)
     assert refused.value.retryable
 
 
-def test_another_pipeline_is_free(tmp_path: Path) -> None:
-    with another_process(tmp_path / "one"), locked(tmp_path / "other"):
-        assert (tmp_path / "other" / "lock").exists()
-
-
 def test_the_lock_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
     with another_process(tmp_path) as process:
         process.kill()
@@ -63,13 +60,6 @@ def test_the_lock_of_a_killed_process_is_free_at_once(tmp_path: Path) -> None:
         began = time.monotonic()
         with locked(tmp_path):
             assert time.monotonic() - began < 1
-
-
-def test_the_lock_is_free_after_an_error(tmp_path: Path) -> None:
-    with pytest.raises(KeyError), locked(tmp_path):
-        raise KeyError
-    with locked(tmp_path):
-        pass
 
 
 def test_a_holder_that_cannot_be_told_is_no_error_of_its_own(tmp_path: Path) -> None:

@@ -126,39 +126,44 @@ def test_a_table_is_registered_behind_its_first_batch_and_once_where_nothing_cha
     pipeline.deliver(2)
     (run,) = pipeline.run()
     assert (run.batches, run.alarms) == (2, ())
-    assert [(one.identifier, [column.name for column in one.columns]) for one in pipeline.catalog.told] == [
-        (("shop", "orders"), ["id"])
-    ]
-
-
-def test_a_run_without_files_registers_what_a_crash_left_out(pipeline: Pipeline) -> None:
-    pipeline.run()
-    pipeline.catalog.told.clear()
+    (told,) = pipeline.catalog.told
+    assert (told.identifier, [column.name for column in told.columns]) == (("shop", "orders"), ["id"])
     (run,) = pipeline.run()
-    assert (run.batches, len(pipeline.catalog.told)) == (0, 1)
+    assert (run.batches, len(pipeline.catalog.told)) == (0, 2), "a crash may have left it out"
 
 
-def test_a_registration_that_fails_is_an_alarm_and_tried_again(pipeline: Pipeline) -> None:
-    pipeline.catalog.error = ConfigError("shop.orders may not be written", found="AccessDenied", todo="Allow it.")
-    (run,) = pipeline.run()
-    (alarm,) = run.alarms
-    assert (run.batches, run.error, exit_code([run])) == (1, None, 3)
-    assert (alarm.code, alarm.found) == ("CATALOG-001", "AccessDenied")
-    assert alarm.what == "shop.orders is not registered as it is: shop.orders may not be written"
-    assert alarm.todo == "Allow it. The rows are applied, and the next run tries again."
-    pipeline.catalog.error = None
-    (run,) = pipeline.run()
-    assert (run.batches, run.alarms, exit_code([run]), len(pipeline.catalog.told)) == (0, (), 0, 1)
+ACCESS_DENIED = ConfigError("shop.orders may not be written", found="AccessDenied", todo="Allow it.")
 
 
-def test_what_nobody_foresaw_stops_no_table_either(pipeline: Pipeline) -> None:
-    pipeline.catalog.error = KeyError("password=hunter2")
+@pytest.mark.parametrize(
+    ("error", "what", "found", "todo"),
+    [
+        (ACCESS_DENIED, "shop.orders may not be written", "AccessDenied", "Allow it."),
+        (KeyError("password=hunter2"), "this failed; the log of the run says more", "KeyError", ""),
+    ],
+)
+def test_a_registration_that_fails_is_an_alarm_and_tried_again(
+    pipeline: Pipeline, error: Exception, what: str, found: str, todo: str
+) -> None:
+    pipeline.catalog.error = error
     with capture_logs() as logged:
         (run,) = pipeline.run()
     (alarm,) = run.alarms
-    assert alarm.what == "shop.orders is not registered as it is: this failed; the log of the run says more"
-    assert alarm.found == "KeyError"
-    assert [one["error"] for one in logged if one["event"] == "not registered"] == ["KeyError('password=hunter2')"]
+    assert (run.batches, run.error, exit_code([run])) == (1, None, 3)
+    assert (alarm.code, alarm.found) == ("CATALOG-001", found)
+    assert alarm.what == f"shop.orders is not registered as it is: {what}"
+    assert str(alarm.todo).startswith(todo)
+    assert str(alarm.todo).endswith("The rows are applied, and the next run tries again.")
+    logs = [one["error"] for one in logged if one["event"] == "not registered"]
+    assert logs == (["KeyError('password=hunter2')"] if isinstance(error, KeyError) else logs)
+    inbox: Any = SimpleNamespace(receive=list, answers=True)
+    looks: Any = SimpleNamespace(now=lambda: 0, is_due=False)
+    assert NoticeReceiver(inbox, looks, {"shop.orders": run})() == [Notice("shop.orders")], (
+        "who follows looks again"
+    )
+    pipeline.catalog.error = None
+    (run,) = pipeline.run()
+    assert (run.batches, run.alarms, exit_code([run]), len(pipeline.catalog.told)) == (0, (), 0, 1)
 
 
 class Gone(MemorySource):
@@ -214,14 +219,6 @@ def test_who_follows_tries_again_after_a_minute(pipeline: Pipeline) -> None:
     assert len(pipeline.catalog.told) == before + 1
 
 
-def test_who_follows_looks_again_at_what_is_not_registered(pipeline: Pipeline) -> None:
-    pipeline.catalog.error = StoreUnreachable("Glue does not answer")
-    (run,) = pipeline.run()
-    inbox: Any = SimpleNamespace(receive=list, answers=True)
-    looks: Any = SimpleNamespace(now=lambda: 0, is_due=False)
-    assert NoticeReceiver(inbox, looks, {"shop.orders": run})() == [Notice("shop.orders")]
-
-
 def test_a_quarantine_is_registered_where_the_settings_say_so(pipeline: Pipeline) -> None:
     pipeline.run(quarantine=True)
     assert [one.name for one in pipeline.catalog.told] == ["orders", "orders__quarantine"]
@@ -274,31 +271,29 @@ def test_columns_have_the_comments_of_their_source(pipeline: Pipeline) -> None:
     asked = validate({**content, "catalogue": catalogue, "tables": {"shop.orders": table}}, pipeline.folder / "a")
     columns = (SourceColumn(name="id", written="int", type=parse_type("int"), comment="the key"),)
     answer = Answer(0, SourceTable(name=ORDERS, columns=columns, key=("id",), comment="what customers order"))
-    assert asked.with_answers(CatalogueAnswers(answers={ORDERS: [answer]})).comments(ORDERS) == (
-        "what customers order",
-        {"order_id": "the key"},
-    )
+    comments = ("what customers order", {"order_id": "the key"})
+    assert asked.with_answers(CatalogueAnswers(answers={ORDERS: [answer]})).comments(ORDERS) == comments
     assert asked.comments(ORDERS) == (None, {})
 
 
-def test_a_lake_that_tells_no_places_is_refused(pipeline: Pipeline) -> None:
-    container = Container(configured=pipeline.configured())
-    container.manager.override(providers.Object(load(entry_points=False)))
-    with pytest.raises(ConfigError, match="cannot be registered"):
-        container.registration()
+REGISTERED_AS_ONE = {
+    "target": {"kind": "delta", "warehouse": "lake", "namespace": "{schema}"},
+    "registration": {"kind": "glue", "database": "lake"},
+    "tables": {f"{schema}.orders": {"key": ["id"]} for schema in ("shop", "sales")},
+}
 
 
-def test_tables_that_would_be_one_are_refused_before_anything_is_read(tmp_path: Path) -> None:
-    content = {
-        "pipeline": {"name": "shop"},
-        "source": {"kind": "memory"},
-        "target": {"kind": "delta", "warehouse": "lake", "namespace": "{schema}"},
-        "registration": {"kind": "glue", "database": "lake"},
-        "tables": {f"{schema}.orders": {"key": ["id"]} for schema in ("shop", "sales")},
-    }
-    container = Container(configured=validate(content, tmp_path / "lakeward.toml"))
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [({}, "cannot be registered"), (REGISTERED_AS_ONE, "would be one table in the Glue Data Catalog")],
+)
+def test_a_lake_without_places_and_tables_that_would_be_one_are_refused_before_anything_is_read(
+    pipeline: Pipeline, changes: dict[str, Any], said: str
+) -> None:
+    content = {**pipeline.configured().content, **changes}
+    container = Container(configured=validate(content, pipeline.folder / "lakeward.toml"))
     container.manager.override(providers.Object(load(entry_points=False)))
-    with pytest.raises(ConfigError, match="would be one table in the Glue Data Catalog"):
+    with pytest.raises(ConfigError, match=said):
         container.registration()
 
 
@@ -349,23 +344,22 @@ def test_folders_that_appear_later_are_registered_by_who_follows(pipeline: Pipel
     for batch, folders in ((1, ()), (2, ("orders",)), (3, ("orders", "orders__load")), (4, ("orders",))):
         source.folders = folders
         assert registrar(ORDERS, batch) == ()
-    assert [one.identifier for one in pipeline.catalog.told] == [
-        ("shop", "orders"),
-        ("shop_raw", "orders"),
-        ("shop_raw", "orders__load"),
-    ]
+    told = [".".join(one.identifier) for one in pipeline.catalog.told]
+    assert told == ["shop.orders", "shop_raw.orders", "shop_raw.orders__load"]
 
 
-def test_files_that_nobody_can_describe_are_refused(pipeline: Pipeline) -> None:
-    container = pipeline.container(raw="raw")
+@pytest.mark.parametrize(
+    ("source", "raw", "said"),
+    [
+        (MemorySource, "raw", "files of the source 'memory' cannot be registered"),
+        (RawSource, "{schema}", r"shop\.orders would be a table of the lake and the files"),
+    ],
+)
+def test_files_that_nobody_can_describe_or_that_would_be_tables_are_refused(
+    pipeline: Pipeline, source: type[MemorySource], raw: str, said: str
+) -> None:
+    pipeline.source = source(Limits(files=1))
+    container = pipeline.container(raw=raw)
     container.registration.reset_override()
-    with pytest.raises(ConfigError, match="files of the source 'memory' cannot be registered"):
-        container.registration()
-
-
-def test_files_and_tables_that_would_be_one_are_refused(pipeline: Pipeline) -> None:
-    pipeline.source = RawSource(Limits(files=1))
-    container = pipeline.container(raw="{schema}")
-    container.registration.reset_override()
-    with pytest.raises(ConfigError, match=r"shop\.orders would be a table of the lake and the files"):
+    with pytest.raises(ConfigError, match=said):
         container.registration()

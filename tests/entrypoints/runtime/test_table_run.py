@@ -53,18 +53,15 @@ def test_what_a_source_says_of_rows_is_passed_on() -> None:
     assert caution_words(row_cautions(facts, Counts())) == ["A row is odd. Rows: 1,200."]
 
 
+NOT_READ = "not read, since the names are not those of files of the table"
+
+
 @pytest.mark.parametrize(
     ("names", "words"),
     [
         ([], []),
-        (["a.txt"], ["1 other file is not read, since the names are not those of files of the table: a.txt"]),
-        (
-            ["a", "b", "c", "d"],
-            [
-                "4 other files are not read, since the names are not those of files of the table: a, b, c … "
-                "(`lakeward plan shop.item` names more)"
-            ],
-        ),
+        (["a.txt"], [f"1 other file is {NOT_READ}: a.txt"]),
+        (["a", "b", "c", "d"], [f"4 other files are {NOT_READ}: a, b, c … (`lakeward plan shop.item` names more)"]),
     ],
 )
 def test_files_that_are_left_alone_are_said_once_with_their_number(names: list[str], words: list[str]) -> None:

@@ -61,8 +61,10 @@ WRONG_CLOCK = ConfigError("the clock of this machine is 93 s ahead of that of Dy
 
 
 def test_a_second_process_is_refused_and_told_who_has_it_and_until_when(shared: Shared) -> None:
+    assert shared.writer_lease().owner != shared.writer_lease().owner
     with shared.writer_lease() as first, pytest.raises(LockedError) as refused, shared.writer_lease():
         pass
+    assert first.owner.startswith("process ")
     assert refused.value.what == "another process runs this pipeline"
     assert refused.value.found == f"{first.owner}, until 2026-11-18T11:07:40Z"
     assert refused.value.retryable
@@ -72,12 +74,6 @@ def test_a_second_process_is_refused_and_told_who_has_it_and_until_when(shared: 
         shared.writer_lease("follows"),
     ):
         pass
-
-
-def test_the_owner_is_named_by_process_and_host() -> None:
-    one, other = Shared().writer_lease().owner, Shared().writer_lease().owner
-    assert one.startswith("process ")
-    assert one != other
 
 
 def test_it_is_free_when_the_work_is_done_and_when_it_fails(shared: Shared) -> None:
@@ -197,11 +193,7 @@ def test_what_is_lent_is_free_and_it_is_seen_whether_another_had_it(shared: Shar
         held_lease.check()
         with pytest.raises(LockedError), shared.writer_lease():
             pass
-
-
-def test_what_another_had_here_is_passed_on() -> None:
-    with Shared().writer_lease() as held_lease:
-        assert held_lease.lend(lambda: True, fail(UNREACHABLE), going_on)
+        assert held_lease.lend(lambda: True, fail(UNREACHABLE), going_on), "what another had here is passed on"
 
 
 def test_a_guest_is_waited_for_and_nothing_may_be_written_meanwhile(shared: Shared) -> None:

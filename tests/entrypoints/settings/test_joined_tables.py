@@ -103,10 +103,7 @@ def test_options_of_the_table_format_are_keys_of_a_joined_table(tmp_path: Path) 
         ([CUSTOMER.replace("columns", "colums")], "has no key 'colums'"),
         ([CUSTOMER, ORDERS.replace('"inner"', '"outer"')], "way"),
         (['[joined."dw.dim"]\nmode = "mirror"\ntrack = ["*"]\n', CUSTOMER], "`track` is for a history: say `mode"),
-        (
-            [CUSTOMER, CUSTOMER.replace("dw.dim", "a.b").replace("Shop.Customer", "DW.dim")],
-            "DW.dim is a joined table",
-        ),
+        ([CUSTOMER, CUSTOMER.replace("dw.", "a.").replace("Shop.Customer", "DW.dim")], "DW.dim is a joined table"),
         ([CUSTOMER.replace("dw.dim", "shop.orders")], "another table has that name"),
         ([CUSTOMER.replace("dw.dim", "dw.*")], "its name is a pattern"),
         ([CUSTOMER.replace("dw.dim", "shop.orders__changes")], "a side table of shop.orders"),
@@ -120,12 +117,7 @@ def test_wrong_settings_are_refused_before_anything_starts(tmp_path: Path, parts
 
 
 @pytest.mark.parametrize(
-    ("key", "words"),
-    [
-        ("key", 'key = ["id"]'),
-        ("lateness", 'lateness = "1d"'),
-        ("schema", "schema = {}"),
-    ],
+    ("key", "words"), [("key", 'key = ["id"]'), ("lateness", 'lateness = "1d"'), ("schema", "schema = {}")]
 )
 def test_a_joined_table_has_no_keys_of_tables_that_a_source_feeds(tmp_path: Path, key: str, words: str) -> None:
     with pytest.raises(ConfigError) as refused:
@@ -211,6 +203,11 @@ def test_the_example_of_the_page_is_right(tmp_path: Path) -> None:
     assert fact.sources["customer"] == LOOKED_UP
     [words] = lookups(fact)
     assert f'"{words}"' in text("docs/explanation/joined.md")
+    wrong = {'at = "at"': ('at = "when"', "orders has no column when"), "= -1 }": ("= [] }", "otherwise")}
+    for right, (other, said) in wrong.items():
+        assert right in facts
+        with pytest.raises(ConfigError, match=said):
+            load(write(tmp_path, MEMORY, CUSTOMERS, facts.replace(right, other)))
 
 
 CUSTOMERS = """

@@ -97,10 +97,7 @@ def test_the_table_has_the_columns_that_the_rules_make(tmp_path: Path) -> None:
         ('rules = [{ rule = "cast", column = "state", type = "flaot" }]', "'flaot' is not a type"),
         ('rules = [{ rule = "split", column = "state", pattern = ",", into = [] }]', "rules.1.into"),
         ('rules = [{ rule = "hash", column = "state", key = "in the clear" }]', "rules.1.key"),
-        (
-            'rules = [{ rule = "trim", column = "stat" }]',
-            "rule 1, trim: there is no column 'stat' here",
-        ),
+        ('rules = [{ rule = "trim", column = "stat" }]', "rule 1, trim: there is no column 'stat' here"),
         ('rules = [{ rule = "mask", column = "id" }]', "shop.orders: rule 1, mask: it takes a string"),
         ('rules = [{ rule = "drop", columns = ["id"] }]', "rule 1, drop, takes it away"),
         ('quality = [{ rule = "range", column = "total" }]', "quality.1]: needs `min` or `max`"),

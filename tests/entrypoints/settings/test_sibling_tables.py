@@ -32,13 +32,8 @@ def dimensions(found: Configuration) -> dict[TableName, Dimension]:
 
 
 def test_a_table_of_both_modes_is_a_mirror_and_beside_it_a_history() -> None:
-    own = {
-        **BOTH,
-        "track": ["city"],
-        "history": {"first_load": "1900-01-01"},
-        "columns": {"id": "int", "city": "string"},
-    }
-    found = configured({"shop.customer": own})
+    own = {"history": {"first_load": "1900-01-01"}, "columns": {"id": "int", "city": "string"}}
+    found = configured({"shop.customer": {**BOTH, "track": ["city"], **own}})
     mirror, history = dimensions(found).values()
     assert (mirror.name, mirror.source, mirror.history) == (CUSTOMER, CUSTOMER, None)
     assert (history.name, history.source, history.schema) == (HISTORY, CUSTOMER, mirror.schema)
@@ -88,10 +83,7 @@ def test_defaults_and_patterns_may_say_both() -> None:
     "tables",
     [
         {"shop.customer": BOTH, "shop.CUSTOMER_history": {"key": ["id"]}},
-        {
-            "shop.customer": {**BOTH, "history_table": "versions"},
-            "shop.item": {**BOTH, "history_table": "versions"},
-        },
+        {name: {**BOTH, "history_table": "versions"} for name in ("shop.customer", "shop.item")},
         {"shop.customer": {**BOTH, "history_table": "customer"}},
     ],
 )

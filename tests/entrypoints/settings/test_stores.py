@@ -80,22 +80,23 @@ def test_what_is_wrong_with_a_table_of_a_store_fails_it_alone(tmp_path: Path, ow
     assert [*configured.refused] == [ORDERS]
 
 
-def test_a_table_of_the_file_is_broken_by_what_a_store_says_of_it(tmp_path: Path) -> None:
-    parts = '[tables."shop.orders"]\nkey = ["id"]\n[tables."shop.lines"]\nkey = ["id"]\n'
-    configured = opened(tmp_path, {"tables": {"shop.orders": {"ties": "what"}}}, parts)
+@pytest.mark.parametrize(
+    ("of_file", "of_store", "places"),
+    [
+        ('key = ["id"]', {"ties": "what"}, ["more.json"]),
+        ('key = ["id"]\nties = "what"', {"redelivery": 8}, ["lakeward.toml"]),
+        ('key = ["is"]', {"history_table": "x"}, ["more.json", "lakeward.toml"]),
+    ],
+    ids=["of the store", "of the file", "of both, the store first"],
+)
+def test_what_is_wrong_with_a_table_of_file_and_store_is_named_with_its_place(
+    tmp_path: Path, of_file: str, of_store: Any, places: list[str]
+) -> None:
+    parts = f'[tables."shop.orders"]\n{of_file}\n[tables."shop.lines"]\nkey = ["id"]\n'
+    configured = opened(tmp_path, {"tables": {"shop.orders": of_store}}, parts)
     assert configured.dimension(LINES).key == ("id",)
-    error = refusal(configured, ORDERS)
-    assert error.what == f"shop.orders: {tmp_path / 'more.json'}: the settings are not right"
-    parts = parts.replace("id", "is")
-    error = refusal(opened(tmp_path, {"tables": {"shop.orders": {"history_table": "x"}}}, parts), ORDERS)
-    both = f"{tmp_path / 'more.json'} and {tmp_path / 'lakeward.toml'}"
-    assert error.what == f"shop.orders: {both}: the settings are not right", "the store is named first"
-
-
-def test_a_key_of_the_file_that_fails_a_table_of_a_store_is_named_with_the_file(tmp_path: Path) -> None:
-    parts = '[tables."shop.orders"]\nkey = ["id"]\nties = "what"\n'
-    error = refusal(opened(tmp_path, {"tables": {"shop.orders": {"redelivery": 8}}}, parts), ORDERS)
-    assert error.what == f"shop.orders: {tmp_path / 'lakeward.toml'}: the settings are not right"
+    where = " and ".join(str(tmp_path / place) for place in places)
+    assert refusal(configured, ORDERS).what == f"shop.orders: {where}: the settings are not right"
 
 
 @pytest.mark.parametrize(
@@ -158,16 +159,26 @@ def test_what_names_no_table_fails_alone_and_is_shown_as_it_is_written(tmp_path:
 
 
 def test_of_two_tables_that_do_not_go_together_the_later_one_fails(tmp_path: Path) -> None:
-    tables = {"shop.orders": FINE, "shop.orders__changes": FINE, "shop.lines": FINE}
-    configured = opened(tmp_path, {"tables": tables})
+    names = ("shop.orders", "shop.orders__changes", "shop.lines")
+    configured = opened(tmp_path, {"tables": dict.fromkeys(names, FINE)})
     assert [*configured.refused] == [TableName("shop", "orders__changes")]
     assert configured.dimension(ORDERS).key == configured.dimension(LINES).key == ("id",)
 
 
-def test_what_is_wrong_with_the_rest_stops_all(tmp_path: Path) -> None:
-    for more in ({"pipeline": {"parallel": 0}}, {"tables": {"shop.*": {"ties": "what"}}}, {"settings": {}}):
-        with pytest.raises(ConfigError):
-            opened(tmp_path, {**more, **({} if "tables" in more else {"tables": {"shop.orders": FINE}})})
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"pipeline": {"parallel": 0}}, "parallel"),
+        ({"tables": {"shop.*": {"ties": "what"}}}, "ties"),
+        ({"settings": {}}, "settings"),
+        ({"notify": "oops"}, "notify"),
+        ({"notify": None}, "notify"),
+        ({"notify": ["oops"]}, "notify"),
+    ],
+)
+def test_what_is_wrong_with_the_rest_stops_all(tmp_path: Path, more: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        opened(tmp_path, {"tables": {"shop.orders": FINE}, **more})
     (tmp_path / "more.json").write_text("{", "utf-8")
     with pytest.raises(ConfigError, match="is no JSON"):
         load(tmp_path / "lakeward.toml")
@@ -180,12 +191,6 @@ def test_several_notifiers_of_a_store_take_the_place_of_those_of_the_file(tmp_pa
     assert configured.settings.notify == topics
     one = opened(tmp_path, {"notify": topics[0], "tables": {"shop.orders": FINE}}, '[[notify]]\nkind = "log"\n')
     assert one.settings.notify == topics[:1]
-
-
-@pytest.mark.parametrize("said", ["oops", None, ["oops"]])
-def test_notifiers_of_a_store_that_are_none_are_refused(tmp_path: Path, said: object) -> None:
-    with pytest.raises(ConfigError, match="notify"):
-        opened(tmp_path, {"notify": said, "tables": {"shop.orders": FINE}})
 
 
 @pytest.mark.parametrize("section", ["tables", "pipeline", "joined", "defaults"])
@@ -294,21 +299,20 @@ def test_a_program_names_stores_as_a_file_does(tmp_path: Path, monkeypatch: pyte
     [
         ("lakeward.toml", None),
         ("a/b:c.toml", None),
+        ("ssm:is-a-file", None),
+        (Path("ssm:shop"), None),
         ("ssm:/lakeward/shop", {"kind": "ssm", "name": "/lakeward/shop"}),
         ("s3://shop/lakeward.toml", {"kind": "s3", "name": "s3://shop/lakeward.toml"}),
         ("dynamodb:tables", {"kind": "dynamodb", "name": "tables"}),
-        (Path("ssm:shop"), None),
+        ("file:lakeward.toml", {"kind": "file", "name": "lakeward.toml"}),
     ],
 )
-def test_an_address_is_told_from_a_path(place: Path | str, found: object) -> None:
-    assert address(place) == found
-
-
-def test_a_file_that_is_there_is_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_address_is_told_from_a_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: Path | str, found: object
+) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("ssm:shop").touch()
-    assert address("ssm:shop") is None
-    assert address("file:lakeward.toml") == {"kind": "file", "name": "lakeward.toml"}
+    Path("ssm:is-a-file").touch()
+    assert address(place) == found
 
 
 class SilentBoard(SettingsFile):
@@ -374,6 +378,7 @@ def test_check_of_settings_that_are_fine_ends_with_0(lakeward: Command, tmp_path
         ('[queue]\nkind = "sqlite"\nvisible = "1m"', "no key 'visible'"),
         ('[queue]\nkind = "poll"\nvisibility = "1m"', "there is no key `visibility`"),
         ('[ledger]\nkind = "dynamodb"', "[ledger] lacks the key 'table'"),
+        ('[lease]\ntable = "leases"', "[lease] has no `kind`"),
         ('[lease]\nkind = "dynamodb"\ntable = "leases"\nttl = "1s"', "[lease.ttl]"),
         ('[statistics]\nkind = "file"\nplace = "a"', "no key 'place'"),
     ],
@@ -472,12 +477,10 @@ SELECT = 'principal = "123456789012", permissions = ["SELECT"]'
 
 def test_check_refuses_a_warehouse_on_disk_that_glue_cannot_register(lakeward: Command, tmp_path: Path) -> None:
     write(tmp_path, GLUE.format("lake/", ""))
+    refused = ("wrong", "lakeward.toml: tables that are not in S3 cannot be registered in Glue")
     for ask in ("--ask", "--no-ask"):
         ended = lakeward("settings", "check", ask, "--json")
-        assert ended.code == 1
-        assert parts(ended.document)["registration"] == [
-            ("wrong", "lakeward.toml: tables that are not in S3 cannot be registered in Glue")
-        ]
+        assert (ended.code, parts(ended.document)["registration"]) == (1, [refused])
     write(tmp_path, GLUE.format("s3://lake/tables", ""))
     assert lakeward("settings", "check", "--no-ask").code == 0
 
@@ -601,11 +604,8 @@ def test_a_process_that_follows_takes_in_what_changes_in_a_store(
 @pytest.mark.usefixtures("mixed")
 def test_a_table_that_is_left_out_is_named_with_the_place_that_says_so(lakeward: Command, tmp_path: Path) -> None:
     ended = lakeward("run", "SHOP.old")
-    assert ended.code == 1
-    assert ended.err.splitlines()[:2] == [
-        "error: shop.old is left out",
-        "  `skip = true`, or `enabled = false`, stands in more.json",
-    ]
+    left_out = ["error: shop.old is left out", "  `skip = true`, or `enabled = false`, stands in more.json"]
+    assert (ended.code, ended.err.splitlines()[:2]) == (1, left_out)
     tables = '[tables."shop.*"]\nskip = true\n[tables."shop.b"]\nskip = false\n[tables."shop.old"]\n'
     write(tmp_path, MEMORY, tables)
     assert "  `skip = true` stands in lakeward.toml" in lakeward("run", "shop.old").err
@@ -713,17 +713,17 @@ def test_a_text_that_holds_a_secret_is_hidden_whole(text: str) -> None:
 @pytest.mark.parametrize(
     "key",
     [
-        "Authorization",
-        "basic.auth.user.info",
-        "ssl.keystore.key",
-        "ssl_key",
-        "sslKey",
-        "pw",
-        "pass",
-        "passcode",
-        "fs.azure.account.key.acme",
-        "X-Amz-Signature",
-        "sig",
+        *(
+            "Authorization",
+            "basic.auth.user.info",
+            "ssl.keystore.key",
+            "ssl_key",
+            "sslKey",
+            "pw",
+            "pass",
+            "passcode",
+        ),
+        *("fs.azure.account.key.acme", "X-Amz-Signature", "sig"),
     ],
 )
 def test_a_value_whose_key_is_that_of_a_secret_is_hidden(key: str) -> None:
@@ -786,20 +786,14 @@ def test_other_commands_go_on_with_the_others_and_say_what_is_wrong(
 
 
 def test_a_history_that_fails_is_not_taken_for_verified(lakeward: Command, tmp_path: Path) -> None:
-    write(tmp_path, MEMORY, STORE, '[tables."shop.orders"]\nkey = ["id"]\nmode = "history"\n')
-    (tmp_path / "more.json").write_text('{"tables": {"shop.orders": {"ties": "what"}}}', "utf-8")
+    parts = '[tables."shop.orders"]\nkey = ["id"]\nmode = "history"\n'
+    opened(tmp_path, {"tables": {"shop.orders": {"ties": "what"}}}, parts)
     ended = lakeward("verify", "--history", "--json")
     assert (ended.code, ended.document["tables"][0]["error"]["kind"]) == (4, "ConfigError")
 
 
 def test_what_a_rule_needs_and_has_not_fails_its_table_alone(lakeward: Command, tmp_path: Path) -> None:
     rules = [{"rule": "hash", "column": "id", "to": "hashed", "key": "env:NO_SUCH_VARIABLE_OF_A_TEST"}]
-    write(tmp_path, MEMORY, STORE)
-    more = {"tables": {"shop.orders": {**FINE, "rules": rules}, "shop.lines": FINE}}
-    (tmp_path / "more.json").write_text(json.dumps(more), "utf-8")
-    document = lakeward("plan", "--json").document
-    errors = {one["table"]: (one.get("error") or {}).get("what") for one in document["tables"]}
-    assert errors == {
-        "shop.orders": "shop.orders: the secret env:NO_SUCH_VARIABLE_OF_A_TEST is not there",
-        "shop.lines": None,
-    }
+    opened(tmp_path, {"tables": {"shop.orders": {**FINE, "rules": rules}, "shop.lines": FINE}})
+    errors = [(one.get("error") or {}).get("what") for one in lakeward("plan", "--json").document["tables"]]
+    assert errors == ["shop.orders: the secret env:NO_SUCH_VARIABLE_OF_A_TEST is not there", None]

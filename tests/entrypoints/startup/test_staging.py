@@ -43,15 +43,11 @@ def test_files_are_staged_where_all_of_spark_sees_them(
     monkeypatch.setattr(spark_session, "running", lambda: None)
     assert staging(warehouse, master=master) == expected
     assert staging(warehouse, settings={"spark.master": master}) == expected
+    with pytest.raises(ConfigError, match="is no URL of a bucket"):
+        staging("s3://shop-lake/a//tables", master="yarn")
 
 
 def test_the_spark_of_a_platform_counts_and_not_that_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     given = SimpleNamespace(sparkContext=SimpleNamespace(master="yarn"))
     monkeypatch.setattr(spark_session, "running", lambda: given)
     assert staging("s3://shop-lake/tables", master="local[*]") == "s3://shop-lake/tables/_staging"
-
-
-def test_a_warehouse_that_is_no_url_is_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spark_session, "running", lambda: None)
-    with pytest.raises(ConfigError, match="is no URL of a bucket"):
-        staging("s3://shop-lake/a//tables", master="yarn")

@@ -46,10 +46,9 @@ def test_an_error_of_one_table_names_it(capsys: pytest.CaptureFixture[str]) -> N
 def test_alarms_and_errors_of_runs_before_are_said_once_too(capsys: pytest.CaptureFixture[str]) -> None:
     said = {"found": "f", "todo": "Look at it."}
     print_alarms([(name, Alarm("CLOCK-001", f"{name}: ahead", **said)) for name in (ITEM, OTHER)])
-    failed = [
-        (name, Failure("SourceError", f"{name}: cut", **said, retryable=False, at=0)) for name in (ITEM, OTHER)
-    ]
-    print_failures(failed)
+    print_failures(
+        [(name, Failure("SourceError", f"{name}: cut", **said, retryable=False, at=0)) for name in (ITEM, OTHER)]
+    )
     printed = capsys.readouterr().err
     assert (printed.count("Look at it."), printed.count("shop.item"), printed.count("shop.other")) == (2, 3, 3)
     assert "alarm: 2 tables: ahead\n  shop.item: f\n" in printed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,7 @@ from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
 from lakeward.core.joined.refresh import PreparedJoin
 from lakeward.core.schema import Schema
-from lakeward.entrypoints.views.joined_tables import (
-    batch_text,
-    lookups,
-)
+from lakeward.entrypoints.views.joined_tables import batch_text, lookups
 
 ORDERS = Source(table=TableName("shop", "orders"), columns={"id": "id"})
 CUSTOMER = Source(
@@ -40,31 +38,22 @@ def plan_of(since: dict[str, int], *whole: str) -> JoinPlan:
     return JoinPlan(joining=JOINING, progress=progress, since=since, reasons=whole)
 
 
+AS_IT_WAS = "customer as it was at orders.ordered; a row without a match"
+
+
 @pytest.mark.parametrize(
-    ("source", "words"),
+    ("changes", "words"),
     [
-        (
-            CUSTOMER,
-            ["customer as it was at orders.ordered; a row without a match has customer_key -1, name NULL"],
-        ),
-        (
-            replace(CUSTOMER, way=JoinType.INNER, otherwise={}),
-            ["customer as it was at orders.ordered; a row without a match waits for one"],
-        ),
-        (
-            replace(CUSTOMER, columns={}, otherwise={}),
-            ["customer as it was at orders.ordered; a row without a match stays"],
-        ),
-        (
-            replace(CUSTOMER, at=None),
-            ["customer as it is now; a row without a match has customer_key -1, name NULL"],
-        ),
-        (replace(CUSTOMER, at=None, otherwise={}), []),
+        ({}, [f"{AS_IT_WAS} has customer_key -1, name NULL"]),
+        ({"way": JoinType.INNER, "otherwise": {}}, [f"{AS_IT_WAS} waits for one"]),
+        ({"columns": {}, "otherwise": {}}, [f"{AS_IT_WAS} stays"]),
+        ({"at": None}, ["customer as it is now; a row without a match has customer_key -1, name NULL"]),
+        ({"at": None, "otherwise": {}}, []),
     ],
 )
-def test_a_plan_describes_lookups_and_rows_without_a_match(source: Source, words: list[str]) -> None:
-    joined = JoinDeclaration(name=TableName("dw", "facts"), sources={"orders": ORDERS, "customer": source})
-    assert lookups(joined) == words
+def test_a_plan_describes_lookups_and_rows_without_a_match(changes: dict[str, Any], words: list[str]) -> None:
+    sources = {"orders": ORDERS, "customer": replace(CUSTOMER, **changes)}
+    assert lookups(JoinDeclaration(name=TableName("dw", "facts"), sources=sources)) == words
 
 
 @pytest.mark.parametrize(
