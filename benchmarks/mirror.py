@@ -22,6 +22,7 @@ from lakeward.entrypoints.runtime.pipeline_run import run_tables, worker_pool
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import TableRun
 from lakeward.entrypoints.settings.configuration import FILE, load
+from lakeward.entrypoints.startup.garbage_collection import collect_rarely
 
 
 def write_settings(
@@ -108,6 +109,7 @@ class Mirror:
     """The table as lakeward keeps it. Spark is started, as the naive job's is, before anything is measured."""
 
     def __init__(self, settings: Path) -> None:
+        collect_rarely()
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("error"))
         self.container = Container(configured=load(settings))
         self.worker_pool = worker_pool(self.container)

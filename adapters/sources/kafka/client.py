@@ -58,6 +58,7 @@ _READER: Final = {
     "isolation.level": "read_committed",
     "fetch.wait.max.ms": 50,  # the end of a partition is reported after this time
     "queued.max.messages.kbytes": 16 * 1024,
+    "fetch.queue.backoff.ms": 10,  # after this time a full queue is filled again; a second by default
 }
 
 
