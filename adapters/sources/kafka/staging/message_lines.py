@@ -35,6 +35,8 @@ def place_of(topic: str, partition: int, record: Record) -> str:
 
 def headers_of(record: Record) -> str:
     """Return the headers of a message as a JSON list."""
+    if not record.headers:
+        return "[]"
     return "[" + ",".join(f"[{encode_basestring(name)},{quote(value)}]" for name, value in record.headers) + "]"
 
 
