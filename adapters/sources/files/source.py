@@ -48,7 +48,7 @@ from lakeward.adapters.sources.files.local.event_frame import read_here
 from lakeward.adapters.sources.files.local.json_lines import SmallLines, is_of_lines, with_flags
 from lakeward.adapters.sources.files.local.message_columns.message_form import Lines, LinesNeeded, MessageForm
 from lakeward.adapters.sources.files.local.message_columns.read_ahead import AheadReader
-from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
+from lakeward.adapters.sources.files.local.message_columns.reader import MOST_BYTES_AHEAD, MessageBatch
 from lakeward.adapters.sources.files.named_fields import FIELD_FLAGS, count_near_words, count_undated, refuse_fields
 from lakeward.adapters.sources.files.options import FilesOptions
 from lakeward.adapters.sources.files.paths.file_names import (
@@ -352,9 +352,13 @@ class FilesSource:
         return is_of_messages and MANY_MESSAGE_BYTES <= size <= self.small_batch * BYTES_OF_A_ROW
 
     def _next_batch(self, batch: MessageBatch, selection: ObjectSelection) -> MessageBatch | None:
-        """Return the batch to read ahead: the one that follows if nothing else is found, unless it is small."""
+        """Return the batch to read ahead: the one that follows if nothing else is found.
+
+        None if it is small, or so large that its events would take much memory.
+        """
         following = selection.following(self._limits) if self.reads_ahead else ()
-        if sum(item.size for item in following) <= self.small_batch * BYTES_OF_A_ROW:
+        size = sum(item.size for item in following)
+        if not self.small_batch * BYTES_OF_A_ROW < size <= MOST_BYTES_AHEAD:
             return None
         files = tuple(File(item, batch.table.format_of(item.name)) for item in following)
         return replace(batch, files=files)

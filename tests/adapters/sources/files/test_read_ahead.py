@@ -14,6 +14,7 @@ import pytest
 from fed import rows_of
 from plain_sources import source_of
 
+from lakeward.adapters.sources.files import source as source_module
 from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
 from lakeward.adapters.sources.files.source import FilesSource
 from lakeward.core.dimension import ORDERED, Dimension, TableName
@@ -116,6 +117,19 @@ def test_what_could_not_be_read_ahead_is_read_when_it_is_due(tmp_path: Path, rea
     replace_content(third, content, modified)
     assert len(next_batch(files, applied)) == ROWS
     assert readers == [f"1.json {HERE}", "3.json read-ahead", f"3.json {HERE}"]
+
+
+def test_a_large_batch_is_not_read_ahead(
+    tmp_path: Path, readers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its events would be in memory beside those of the last one."""
+    for number in range(1, 4):
+        write(tmp_path, number)
+    size = (tmp_path / "shop" / "item" / "3.json").stat().st_size
+    monkeypatch.setattr(source_module, "MOST_BYTES_AHEAD", size - 1)
+    files, applied = source(tmp_path), dict[str, SourceObject]()
+    assert [len(next_batch(files, applied)), len(next_batch(files, applied))] == [2 * ROWS, ROWS]
+    assert readers == [f"1.json {HERE}", f"3.json {HERE}"]
 
 
 def replace_content(file: Path, content: bytes, modified: int) -> None:

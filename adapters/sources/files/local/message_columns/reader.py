@@ -27,12 +27,14 @@ from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_source_rows import FilePlace
 from lakeward.core.text.numbers import format_count
 
-MOST_BYTES: Final = 272 * 1024**2
-"""The most bytes of the files of a batch, unpacked: the default `max_bytes`, and the messages that exceed it.
+MOST_BYTES: Final = 1024**3
+"""The most bytes of the files of a batch, unpacked. Memory holds some parts, and all events: a third of that.
 
-Memory holds some parts, and all events: a third of that. It may hold the events of another batch as well, which are
-read ahead.
+A batch has more than the default `max_bytes` (256 MiB) if one file has.
 """
+
+MOST_BYTES_AHEAD: Final = 272 * 1024**2
+"""The most bytes of the files of a batch that is read ahead, whose events are in memory beside those of another."""
 
 _PARTS_A_CORE: Final = 2
 
