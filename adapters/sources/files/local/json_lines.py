@@ -54,8 +54,7 @@ class SmallLines:
     small_batch: int
     needed: SparkNeeded | None = None
     is_by_form: bool = False
-    """Whether the form of the files told their schemas. No message was read for it, so that schemas of messages of
-    other tables may be among them."""
+    """Whether schemas were found without reading messages: those of other tables' messages may be among them."""
     _names: Sequence[str] = ()
     _messages: LocalMessages | None = None
 

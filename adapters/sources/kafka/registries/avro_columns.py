@@ -56,12 +56,12 @@ def decode_columns(schema: Any, named: Mapping[str, Any], values: pa.BinaryArray
     whole = np.zeros(offsets[-1] + _PADDING, np.uint8)
     whole[:-_PADDING] = np.frombuffer(of_data, np.uint8)[bounds[0] : bounds[-1]]
     try:
-        found, ends = _Decoder(whole, named).decode(schema, offsets[:-1] + head)
+        column, ends = _Decoder(whole, named).decode(schema, offsets[:-1] + head)
     except (IndexError, pa.ArrowInvalid) as error:  # beyond the last value, or no UTF-8
         raise NotInColumns(str(error)) from error
     if not np.array_equal(ends, offsets[1:]):
         raise NotInColumns("a value is longer or shorter than its schema says")
-    return found
+    return column
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class _Decoder:
     def _value(self, kind: str, schema: Mapping[str, Any], places: _Longs) -> tuple[pa.Array, _Longs]:
         match kind:
             case "int" | "long":
-                found, ends = self._longs(places)
-                return pa.array(found), ends
+                column, ends = self._longs(places)
+                return pa.array(column), ends
             case "string":
                 return self._texts(places, pa.string_view(), pa.string())
             case "bytes":
@@ -128,11 +128,11 @@ class _Decoder:
         if is_present.all():
             return self.decode(union[others[0]], places)
         rows = np.flatnonzero(is_present)
-        found, ends = self.decode(union[others[0]], places[rows])
+        column, ends = self.decode(union[others[0]], places[rows])
         places = places.copy()
         places[rows] = ends
         order = np.cumsum(is_present) - 1
-        return found.take(pa.array(order, mask=~is_present)), places
+        return column.take(pa.array(order, mask=~is_present)), places
 
     def _longs(self, places: _Longs) -> tuple[_Longs, _Longs]:
         """Decode numbers of a variable length, whose lowest bit is the sign."""
@@ -143,12 +143,12 @@ class _Decoder:
         ends = ~words & _MORE
         end = ends & -ends  # the highest bit of the last byte; 0 where a number goes beyond the word
         is_long = end == 0
-        found = _packed(words & np.where(is_long, _MASKS[-1], (end << np.uint64(1)) - np.uint64(1)))
+        column = _packed(words & np.where(is_long, _MASKS[-1], (end << np.uint64(1)) - np.uint64(1)))
         lengths = np.frexp(end.astype(np.float64))[1].astype(np.int64) >> 3
         if is_long.any():
             rows = np.flatnonzero(is_long)
-            found[rows], lengths[rows] = self._longest(found[rows], places[rows])
-        return _signed(found), places + lengths
+            column[rows], lengths[rows] = self._longest(column[rows], places[rows])
+        return _signed(column), places + lengths
 
     def _longest(self, low: _Words, places: _Longs) -> tuple[_Words, _Longs]:
         """Return numbers of nine or ten bytes, whose first eight are in `low`, and their lengths."""
@@ -157,8 +157,8 @@ class _Decoder:
         tenth = np.where(has_tenth, tenth, np.uint64(0))
         if (tenth > 1).any():
             raise NotInColumns("a number has more than 64 bits")
-        found = low | ((ninth & np.uint64(0x7F)) << np.uint64(56)) | (tenth << np.uint64(63))
-        return found, np.where(has_tenth, _LONGEST, _IN_WORD + 1)
+        column = low | ((ninth & np.uint64(0x7F)) << np.uint64(56)) | (tenth << np.uint64(63))
+        return column, np.where(has_tenth, _LONGEST, _IN_WORD + 1)
 
     def _texts(self, places: _Longs, of_views: pa.DataType, type_: pa.DataType) -> tuple[pa.Array, _Longs]:
         lengths, starts = self._longs(places)
@@ -176,25 +176,25 @@ class _Decoder:
         second = (first >> np.uint64(32)) | (inline[1] << np.uint64(32))
         views[:, 1] = np.where(is_inline, second, offset)
         buffers = [None, pa.py_buffer(views), pa.py_buffer(self.data)]
-        found = pa.Array.from_buffers(of_views, len(starts), buffers).cast(type_)
-        found.validate(full=True)
-        return found, ends
+        column = pa.Array.from_buffers(of_views, len(starts), buffers).cast(type_)
+        column.validate(full=True)
+        return column, ends
 
     def _booleans(self, places: _Longs) -> tuple[pa.Array, _Longs]:
-        found = self.data[places]
-        if (found > 1).any():
+        column = self.data[places]
+        if (column > 1).any():
             raise NotInColumns("a boolean is neither 0 nor 1")
-        return pa.array(found.astype(np.bool_)), places + 1
+        return pa.array(column.astype(np.bool_)), places + 1
 
     def _floats(self, places: _Longs, bits: type[np.generic], type_: pa.DataType) -> tuple[pa.Array, _Longs]:
         words = self.words[places].astype(bits)
         return pa.array(words.view(type_.to_pandas_dtype())), places + words.itemsize
 
     def _symbols(self, symbols: Sequence[str], places: _Longs) -> tuple[pa.Array, _Longs]:
-        found, ends = self._longs(places)
-        if not ((found >= 0) & (found < len(symbols))).all():
+        column, ends = self._longs(places)
+        if not ((column >= 0) & (column < len(symbols))).all():
             raise NotInColumns("an enum has no such symbol")
-        return pa.array(symbols, pa.string()).take(pa.array(found)), ends
+        return pa.array(symbols, pa.string()).take(pa.array(column)), ends
 
 
 def _signed(numbers: _Words) -> _Longs:

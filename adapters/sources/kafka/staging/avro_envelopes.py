@@ -105,7 +105,7 @@ class RawPart:
         if pc.any(pc.and_(data.is_valid(), ids.is_null())).as_py():
             raise NotInColumns(f"a {part} of another form")
         heads, places = self.records.column(f"{part}_head"), np.full(len(data), -1)
-        found: list[pa.StructArray] = []
+        converted: list[pa.StructArray] = []
         count = 0
         for id_ in pc.unique(ids.drop_null()).to_pylist():
             rows = pc.indices_nonzero(pc.equal(ids, id_)).to_numpy()
@@ -113,13 +113,14 @@ class RawPart:
             if part == "value":
                 self.check(schema.described_row)
             own = data if len(rows) == len(data) else data.take(pa.array(rows))
-            found.append(convert(schema, decode_columns(schema.parsed, schema.named, own, heads[rows[0]].as_py())))
+            decoded = decode_columns(schema.parsed, schema.named, own, heads[rows[0]].as_py())
+            converted.append(convert(schema, decoded))
             places[rows] = np.arange(count, count + len(rows))
             count += len(rows)
-        if not found:
+        if not converted:
             return pa.nulls(len(data), type_)
-        whole = pa.concat_arrays(found)
-        is_in_order = len(found) == 1 and count == len(data)
+        whole = pa.concat_arrays(converted)
+        is_in_order = len(converted) == 1 and count == len(data)
         return whole if is_in_order else whole.take(pa.array(places, mask=places < 0))
 
 
@@ -132,12 +133,12 @@ def _envelope_type(envelopes: Envelopes) -> pa.StructType:
     return pa.struct([("before", row), ("after", row), ("source", pa.struct([])), ("op", pa.string())])
 
 
-def _envelopes(envelopes: Envelopes, schema: AvroSchema, found: pa.Array) -> pa.StructArray:
+def _envelopes(envelopes: Envelopes, schema: AvroSchema, values: pa.Array) -> pa.StructArray:
     """Return envelopes with rows of the table, and with the fields of the source as JSON would have them."""
     types = _field_types(schema.parsed, schema.named)
     if not {"before", "after", "source", "op"} <= types.keys() <= {*ENVELOPE_PARTS}:
         raise NotInColumns("another part than those of an envelope, or one less")
-    columns = {name: field_of(found, name) for name in types}
+    columns = {name: field_of(values, name) for name in types}
     for name in ("before", "after"):
         row_types = _field_types(types[name], schema.named)
         if row_types.keys() != envelopes.columns.keys():
@@ -164,26 +165,26 @@ def _check_source(source: pa.Array) -> None:
             raise NotInColumns(f"{field.name} in the source, of the type {field.type}")
 
 
-def _key_row(envelopes: Envelopes, schema: AvroSchema, found: pa.Array) -> pa.StructArray:
+def _key_row(envelopes: Envelopes, schema: AvroSchema, values: pa.Array) -> pa.StructArray:
     """Return the rows in keys, which have some columns of the table."""
     types = _field_types(schema.parsed, schema.named)
     if not types.keys() <= envelopes.columns.keys():
         raise NotInColumns("a key has other columns than the table")
-    return _row(found, types, schema, envelopes)
+    return _row(values, types, schema, envelopes)
 
 
-def _row(found: pa.Array, types: Mapping[str, Any], schema: AvroSchema, envelopes: Envelopes) -> pa.StructArray:
+def _row(values: pa.Array, types: Mapping[str, Any], schema: AvroSchema, envelopes: Envelopes) -> pa.StructArray:
     cells = {}
     for name, native in envelopes.columns.items():
         if name not in types:
-            cells[name] = pa.nulls(len(found), native or pa.string())
+            cells[name] = pa.nulls(len(values), native or pa.string())
             continue
-        column = field_of(found, name)
+        column = field_of(values, name)
         number = envelopes.numbers.get(name) if pa.types.is_int64(column.type) else None
         if pa.types.is_binary(column.type):
             column = _json_texts(column, connect_form(types[name], schema.named).to_json)
         cells[name] = _cells(column, native or number or pa.string())
-    return pa.StructArray.from_arrays([*cells.values()], [*cells], mask=found.is_null())
+    return pa.StructArray.from_arrays([*cells.values()], [*cells], mask=values.is_null())
 
 
 def _cells(cells: pa.Array, target: pa.DataType) -> pa.Array:
@@ -202,9 +203,9 @@ def _cells(cells: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _json_texts(values: pa.Array, to_json: ToJson | None) -> pa.Array:
     """Return bytes in the form that they have in JSON, each different value converted once."""
-    found = values.dictionary_encode()
-    texts = found.dictionary.to_pylist() if to_json is None else map(to_json, found.dictionary.to_pylist())
-    return pa.array(texts, pa.string()).take(found.indices)
+    encoded = values.dictionary_encode()
+    texts = encoded.dictionary.to_pylist() if to_json is None else map(to_json, encoded.dictionary.to_pylist())
+    return pa.array(texts, pa.string()).take(encoded.indices)
 
 
 def _field_types(of: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -45,10 +45,7 @@ class LandingForm:
         return lambda topic, partition, record: to_line(topic, partition, decode(topic, partition, record))
 
     def raw(self, table: TableName, form: FilesOptions) -> AvroMessages | None:
-        """Return what splits messages that land as they were sent, to be read in columns; None for other messages.
-
-        They must be envelopes.
-        """
+        """Return the decoder of envelopes in Avro, which may be staged as they were sent; None for others."""
         is_avro = self.of_tables.get(table, self.format).format == AVRO
         return self.avro if is_avro and form.form == "envelope" else None
 

@@ -75,8 +75,8 @@ class StagedMessages:
         if not self.finds_versions or table.options.form != "envelope":
             return None
         of_lines = {paths[file.item.name][start:]: _versions_of_lines(table, file) for file in files}
-        found = {path: own for path, own in of_lines.items() if own is not None}
-        return found if len(found) == len(files) and _are_alike(found.values()) else None
+        complete = {path: own for path, own in of_lines.items() if own is not None}
+        return complete if len(complete) == len(files) and _are_alike(complete.values()) else None
 
     def reading_schemas(self) -> StagedMessages:
         """Return the form of the same files, of which each message is read for its schema."""
@@ -140,7 +140,7 @@ def _are_alike(versions: Iterable[Sequence[Version]]) -> bool:
 
 def _versions_of_lines(table: TableFiles, file: File) -> Sequence[Version] | None:
     """Return the schemas of the messages in a file of lines; None unless each message with a value has one."""
-    found: dict[str, tuple[SchemaColumn, ...]] = {}
+    schemas: dict[str, tuple[SchemaColumn, ...]] = {}
     with table.folder.open(table.dimension.source, file.item.name) as opened:
         while data := opened.read(_HEAD_BYTES) + opened.readline():
             remaining = data.count(b"\n") - data.count(_NO_VALUE)
@@ -150,12 +150,12 @@ def _versions_of_lines(table: TableFiles, file: File) -> Sequence[Version] | Non
                 columns = _described(text)
                 if columns is None:
                     return None
-                found[text] = tuple(columns.values())
+                schemas[text] = tuple(columns.values())
                 data, count = _replace(data, data[start : end + len(_PAYLOAD)], b"")
                 remaining -= count
             if remaining:
                 return None
-    return [Version(_digest(text), columns) for text, columns in found.items()]
+    return [Version(_digest(text), columns) for text, columns in schemas.items()]
 
 
 def _digest(text: str) -> str:
