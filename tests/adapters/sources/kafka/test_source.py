@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -16,7 +17,9 @@ from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed, check_history, dimension_of, feed, message
 
 from lakeward.adapters.sources.kafka.broker import Record
-from lakeward.adapters.sources.kafka.offset_ranges import parse_ranges
+from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, parse_ranges
+from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging
+from lakeward.adapters.sources.kafka.staging.transfer import Transfer
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError, LakewardError, SourceError, StoreUnreachable
 from lakeward.core.ledger.full_loads import Load
@@ -224,6 +227,19 @@ def test_bounds_of_a_batch_are_kept(tmp_path: Path) -> None:
             sizes.append(len(own.ids) - sum(sizes))
         assert sorted(own.ids) == list(range(1, 11))
         assert max(sizes) <= 10 if "max_seconds" in bounds else max(sizes) < 5
+
+
+def test_a_batch_ends_after_its_time(tmp_path: Path) -> None:
+    """The clock, which advances by a second whenever it is read, is read for some messages alone."""
+    own, seconds = feed(tmp_path), count()
+    for _ in range(200):
+        own.send()
+    topic = own.broker.find(TOPIC)
+    assert topic is not None
+    wanted = [OffsetRange(TOPIC, topic.id, 0, 0, 200)]
+    transfer = Transfer(200, 10**9, 3, clock=lambda: float(next(seconds)))
+    (landed,) = transfer.run(own.broker, MessageStaging(tmp_path / "staged"), TableName("shop", "orders"), wanted)
+    assert 0 < landed.end < 100
 
 
 def test_a_message_is_read_to_the_letter(tmp_path: Path) -> None:
