@@ -166,6 +166,9 @@ class _Decoder:
         if ((lengths < 0) | (lengths > most)).any():  # Arrow trusts views, and would read other memory
             raise NotInColumns("a text ends after its value")
         ends = starts + lengths
+        same = self._same_text(starts, lengths)
+        if same is not None:
+            return pa.repeat(pa.scalar(same, pa.binary()), len(starts)).cast(type_), ends
         views = np.empty((len(starts), 2), np.uint64)
         head, is_inline = self.words[starts], lengths <= _INLINE
         rest = self.words[np.minimum(starts + 8, len(self.data) - 8)]
@@ -179,6 +182,19 @@ class _Decoder:
         column = pa.Array.from_buffers(of_views, len(starts), buffers).cast(type_)
         column.validate(full=True)
         return column, ends
+
+    def _same_text(self, starts: _Longs, lengths: _Longs) -> bytes | None:
+        """Return the bytes of a short text that all values have, such as the name of a connector."""
+        length = lengths[0] if len(lengths) else _PADDING + 1
+        if length > _PADDING or (lengths != length).any():
+            return None
+        same = b""
+        for place in range(0, length, _IN_WORD):
+            words = self.words[starts + place] & _MASKS[min(_IN_WORD, length - place)]
+            if (words != words[0]).any():
+                return None
+            same += words[:1].tobytes()
+        return same[:length]
 
     def _booleans(self, places: _Longs) -> tuple[pa.Array, _Longs]:
         column = self.data[places]

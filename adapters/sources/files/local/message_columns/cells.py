@@ -65,8 +65,16 @@ def _usual_values(texts: pa.Array, type_: Type, written: Writing) -> tuple[pa.Ar
     if written.wire is Wire.DAYS:
         return _matching(texts, _DAYS, _dates)
     if type_.name == "date" or type_.name in _TIMES:
-        texts = pc.replace_substring_regex(texts, r"Z\z", "")  # times without a zone are in UTC
+        texts = _without_zone(texts)
     return convert_usual(texts, type_)
+
+
+def _without_zone(texts: pa.Array) -> pa.Array:
+    """Return texts without a Z at their end: times without a zone are in UTC."""
+    has_zone = pc.ends_with(texts, "Z")
+    if pc.all(has_zone).as_py():
+        return pc.utf8_slice_codeunits(texts, 0, -1)
+    return pc.replace_substring_regex(texts, r"Z\z", "") if pc.any(has_zone).as_py() else texts
 
 
 def _dates(texts: pa.Array) -> pa.Array:
