@@ -59,6 +59,13 @@ _CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
 QUICK = ("-Xshare:auto", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """Java options for a fast start rather than high speed."""
 PASSWORD = "kafka secret word"  # noqa: S105  # of a broker that lives for a test
+SASL: Mapping[str, Any] = {
+    "protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "username": "reader",
+    "password": "env:WORD",
+}
+"""The settings of `security` that log in at the guarded address with that password."""
 
 
 @dataclass

@@ -6,9 +6,10 @@ from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 
-from lakeward.adapters.sources.kafka.broker import Offsets, Record, Topic
+from lakeward.adapters.sources.kafka.broker import Offsets, Record, Records, Topic
 
 _IDS = count(1)
+_A_FETCH = 3
 
 
 @dataclass
@@ -96,11 +97,13 @@ class FakeBroker:
             offsets.update({number: min(at)} if at else {})
         return offsets
 
-    def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
+    def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Records]:
         self.log.append(f"read {topic} {partition} {start}-{end - 1}")
         own = self.made[topic][1][partition]
         assert start >= own.low, "what is not there was asked for"
-        yield from (own.committed[offset] for offset in sorted(own.committed) if start <= offset < end)
+        offsets = [offset for offset in sorted(own.committed) if start <= offset < end]
+        for first in range(0, len(offsets), _A_FETCH):
+            yield Records.of([own.committed[offset] for offset in offsets[first : first + _A_FETCH]])
 
     def commit_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         self.log.append(f"tell {group} {dict(offsets)}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, NoReturn
@@ -13,7 +14,9 @@ from typing import Any, NoReturn
 from fake_broker import FakeBroker
 
 from lakeward.adapters.sources import kafka
+from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
 from lakeward.adapters.sources.kafka.source import KafkaSource
+from lakeward.adapters.sources.kafka.staging.transfer import Transfer, TransferForm
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger.objects import SourceObject
@@ -58,13 +61,30 @@ class BrokerFeed:
     secret: Callable[[SecretName], Secret] = no_secret
     name: TableName | None = None
     """The name of the table, if it differs from that in the source."""
+    lands_ahead: bool = False
+    """Whether batches land ahead, while the source that is open applies those before them."""
+    landed_ahead: list[OffsetRange] = field(default_factory=list)
     beside: BrokerFeed | None = None
     """Another table of the same topic. Files are removed once it has applied them too."""
 
     def open(self) -> Any:
         runtime = Runtime(self.spark, self.folder, state=self.folder / "state", secret=self.secret)
         options = {"servers": "h:9092", "topics": "shop.{schema}.{table}", "formats": {}, **self.options}
-        return self.change(replace(kafka.build(options, runtime), broker=self.broker))
+        source: KafkaSource = kafka.build(options, runtime)  # type: ignore[assignment]  # a Source, to plugins
+        source.broker, source.land_elsewhere = self.broker, None
+        if self.lands_ahead:
+            source.land_elsewhere = partial(self.land, source)
+        return self.change(source)
+
+    def land(
+        self, source: KafkaSource, table: TableName, ranges: Sequence[OffsetRange], is_raw: bool
+    ) -> Sequence[OffsetRange]:
+        """Land messages as the process does that lands them ahead."""
+        own = source.options
+        transfer = Transfer(own.max_messages, own.max_bytes, own.max_seconds, TransferForm(is_raw=is_raw))
+        landed = transfer.run(self.broker, source.staging, table, ranges)
+        self.landed_ahead += landed
+        return landed
 
     @property
     def staged(self) -> Path:
@@ -96,9 +116,9 @@ class BrokerFeed:
             **{"applied": seen, "acknowledged": self.acked, "has_no_batch": not self.objects, **more}
         )
 
-    def step(self, *, crashes: bool = False) -> bool:
+    def step(self, source: Any = None, *, crashes: bool = False) -> bool:
         """Select, read, commit and finish a batch, unless it crashes before."""
-        source = self.open()
+        source = self.open() if source is None else source
         selection = self.take(source)
         if not selection.objects:
             return False
@@ -120,9 +140,9 @@ class BrokerFeed:
         source.archive(self.dimension(source), [item for item in objects if item in beside_objects])
         return True
 
-    def apply(self) -> list[int]:
+    def apply(self, source: Any = None) -> list[int]:
         for _ in range(100):
-            if not self.step():
+            if not self.step(source):
                 return self.ids
         raise AssertionError("there is no end of it")
 
@@ -141,11 +161,17 @@ def feed(folder: Path, partitions: int = 1, **options: Any) -> BrokerFeed:
     return made
 
 
+def end(source: KafkaSource) -> None:
+    """Wait until nothing lands ahead for the next batch of a process that ends."""
+    source.ahead.discard(DIMENSION.source)
+
+
 def check_history(own: BrokerFeed, random: Random) -> None:
     """Check that each committed message is applied once, in the order of its partition."""
     own.options = {**own.options, "max_messages": random.choice([1, 3, 100])}
     own.broker.create(TOPIC, random.randint(1, 3))
     partitions: dict[int, list[int]] = {}
+    source = own.open()
     for _ in range(30):
         number = random.randrange(len(own.broker.made[TOPIC][1]))
         match random.choice(["send", "send", "send", "abort", "partition", "step", "crash", "lost"]):
@@ -156,12 +182,15 @@ def check_history(own: BrokerFeed, random: Random) -> None:
             case "partition" if len(own.broker.made[TOPIC][1]) < 4:
                 own.broker.add_partition(TOPIC)
             case "step":
-                own.step(crashes=random.random() < 0.3)
+                own.step(source, crashes=random.random() < 0.3)
             case "lost":
+                end(source)
                 own.lose_staging()
             case _:
-                own.step(crashes=True)
-    own.apply()
+                own.step(source, crashes=True)
+                end(source)
+                source = own.open()
+    own.apply(source)
     for sent in partitions.values():
         assert [one for one in own.ids if one in sent] == sent
     assert len(own.ids) == sum(map(len, partitions.values()))

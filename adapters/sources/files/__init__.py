@@ -17,14 +17,15 @@ def build(options: Options, runtime: Runtime) -> Source[Any]:
     """Return the source for the settings of [source] and of the tables; raises ConfigError for invalid ones."""
     check_spark()
     from lakeward.adapters.sources.files.source import FilesSource  # noqa: PLC0415  # Spark is imported when it is needed
+    from lakeward.core.ledger.selection import Limits  # noqa: PLC0415
 
     settings, tables, folder = _validate(options, runtime)
-    small = runtime.small_batch
+    small, limits = runtime.small_batch, Limits(settings.max_files, settings.max_bytes)
     return FilesSource(
         *(settings, folder, runtime.spark, options["formats"], tables),
         now=runtime.now,
         small_batch=small,
-        reads_ahead=True,
+        next_objects=lambda _, selection: selection.following(limits),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial, reduce
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -119,6 +119,8 @@ MANY_MESSAGE_BYTES: Final = 512 * 1024
 MANY_BYTES: Final = 8 * 1024 * 1024
 _DAY: Final = 24 * 3600 * 1_000_000
 
+NextObjects: TypeAlias = Callable[[Dimension, ObjectSelection], Sequence[SourceObject]]
+
 
 @dataclass(slots=True)
 class FilesSource:
@@ -151,8 +153,8 @@ class FilesSource:
     frame_cache: FrameCache = field(default_factory=FrameCache)
     message_form: MessageForm = field(default_factory=Lines)
     """The form of files of messages, which only this process reads."""
-    reads_ahead: bool = False
-    """Whether the files of later batches are there already, so that those of the next one can be read ahead."""
+    next_objects: NextObjects | None = None
+    """Returns the files of the batch after a selection, which can be read ahead. It may wait for them."""
     ahead_reader: AheadReader = field(default_factory=AheadReader)
 
     @property
@@ -343,7 +345,8 @@ class FilesSource:
         if described is None and table.dimension.source in self.tables_of_others:
             raise SparkNeeded("earlier batches had no message that Arrow decodes")
         batch = MessageBatch.of(described or table, files, self.message_form.parts)
-        return with_flags(table, self.ahead_reader.read(batch, self._next_batch(batch, selection)))
+        find_next = self.next_objects and partial(self._next_batch, self.next_objects, batch, selection)
+        return with_flags(table, self.ahead_reader.read(batch, find_next))
 
     def _has_many_messages(self, table: TableFiles, files: Sequence[File]) -> bool:
         """Return whether a small batch has so many messages that Arrow reads them faster than plain Python."""
@@ -351,16 +354,19 @@ class FilesSource:
         size = sum(file.item.size for file in files)
         return is_of_messages and MANY_MESSAGE_BYTES <= size <= self.small_batch * BYTES_OF_A_ROW
 
-    def _next_batch(self, batch: MessageBatch, selection: ObjectSelection) -> MessageBatch | None:
+    def _next_batch(
+        self, next_objects: NextObjects, batch: MessageBatch, selection: ObjectSelection
+    ) -> MessageBatch | None:
         """Return the batch to read ahead: the one that follows if nothing else is found.
 
         None if it is small, or so large that its events would take much memory.
         """
-        following = selection.following(self._limits) if self.reads_ahead else ()
+        following = next_objects(batch.table.dimension, selection)
         size = sum(item.size for item in following)
         if not self.small_batch * BYTES_OF_A_ROW < size <= MOST_BYTES_AHEAD:
             return None
-        files = tuple(File(item, batch.table.format_of(item.name)) for item in following)
+        last, format_of = batch.files[-1], batch.table.format_of
+        files = tuple(replace(last, item=item, format=format_of(item.name)) for item in following)
         return replace(batch, files=files)
 
     def _in_spark(self, table: TableFiles, files: Sequence[File]) -> DataFrame:

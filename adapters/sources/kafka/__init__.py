@@ -34,6 +34,7 @@ def make_source(
     check_spark()
     from lakeward.adapters.sources.files.source import FilesSource  # noqa: PLC0415  # Spark is imported when it is needed
     from lakeward.adapters.sources.kafka.source import KafkaSource  # noqa: PLC0415  # Spark is imported when it is needed
+    from lakeward.adapters.sources.kafka.staging.landing_process import LandingProcess  # noqa: PLC0415
     from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging  # noqa: PLC0415
     from lakeward.adapters.sources.kafka.staging.staged_messages import StagedMessages  # noqa: PLC0415
 
@@ -50,11 +51,14 @@ def make_source(
         copies=staged_copies,
         message_form=StagedMessages(form.avro),
     )
-    return KafkaSource(
+    kafka_source = KafkaSource(
         *(settings, connect(settings, runtime), MessageStaging(root), source, tables, form),
         follows_snapshot=follows_snapshot,
         runs_once=runtime.runs_once,
+        land_elsewhere=LandingProcess(settings, runtime.base, root, runtime.secret).land,
     )
+    source.next_objects = kafka_source.next_objects
+    return kafka_source
 
 
 def _open_copies(settings: Any, folder: Any, runtime: Runtime) -> Any:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol, overload
 
 NO_ID: Final = "none"
 """The id of topics at a broker without topic ids, which is older than Kafka 2.8."""
@@ -39,6 +39,37 @@ class Record(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Records(Sequence[Record]):
+    """Messages in columns: lists with the fields of records. A record is made when it is asked for."""
+
+    columns: tuple[Sequence[Any], ...]
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> Records:
+        """Return records in columns."""
+        return cls(tuple(zip(*records, strict=True)) if records else ((),) * len(Record._fields))
+
+    def __len__(self) -> int:
+        """Return the number of messages."""
+        return len(self.columns[0])
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the messages."""
+        return map(Record._make, zip(*self.columns, strict=True))
+
+    @overload
+    def __getitem__(self, place: int) -> Record: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Records: ...
+
+    def __getitem__(self, place: int | slice) -> Record | Records:
+        """Return a message, or some of them."""
+        own = tuple(column[place] for column in self.columns)
+        return Records(own) if isinstance(place, slice) else Record._make(own)
+
+
 class Broker(Protocol):
     """A broker, or a cluster of brokers.
 
@@ -64,8 +95,8 @@ class Broker(Protocol):
         """
         ...
 
-    def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
-        """Yield the committed messages with offsets from `start` up to, without, `end`, in order.
+    def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Records]:
+        """Yield the committed messages with offsets from `start` up to, without, `end`, in order, some at a time.
 
         Raises SourceError where `start` no longer exists: no message is ever skipped.
         """

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
 from threading import RLock
 from typing import Any, Final, TypeAlias, TypeVar
@@ -23,7 +24,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
 
-from lakeward.adapters.sources.kafka.broker import NO_ID, Offsets, Record, Topic
+from lakeward.adapters.sources.kafka.broker import NO_ID, Offsets, Records, Topic
 from lakeward.adapters.sources.kafka.msk_tokens import MskTokens
 from lakeward.adapters.sources.kafka.options import KafkaOptions
 from lakeward.core.errors import ConfigError, LakewardError, SourceError, StoreUnreachable
@@ -108,32 +109,34 @@ class KafkaBroker:
         offsets = self._list_offsets(topic, partitions, OffsetSpec.for_timestamp(millis))
         return {number: offset for number, offset in offsets.items() if offset >= 0}
 
-    def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
-        """Yield the committed messages of a range of offsets, in order."""
-        tried, records = self._settings, self._read(topic, partition, start, end)
+    def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Records]:
+        """Yield the committed messages of a range of offsets, in order, those that have arrived at a time."""
+        tried, arrivals = self._settings, self._read(topic, partition, start, end)
         try:
-            first = next(records, None)
+            first = next(arrivals, None)
         except _AccessRefused:
             if not self._has_newer_secrets(tried):
                 raise
-            records = self._read(topic, partition, start, end)
-            first = next(records, None)
+            arrivals = self._read(topic, partition, start, end)
+            first = next(arrivals, None)
         if first is not None:
             yield first
-            yield from records
+            yield from arrivals
 
-    def _read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
+    def _read(self, topic: str, partition: int, start: int, end: int) -> Generator[Records]:
         settings, errors = self._access
         consumer = self._make_client(Consumer, {**settings, **_READER})
         with closing(consumer):
             consumer.assign([TopicPartition(topic, partition, start)])
             while True:
-                for message in self._call(lambda: self._next(consumer, errors), errors):
-                    if self._is_past_end(message, topic, partition, end, errors):
-                        return
-                    yield _to_record(message)
-                    if message.offset() == end - 1:  # do not wait for messages after the range
-                        return
+                messages = self._call(lambda: self._next(consumer, errors), errors)
+                if own := [*takewhile(lambda one: one.error() is None and one.offset() < end, messages)]:
+                    yield _to_records(own)
+                if len(own) < len(messages):
+                    self._check_end(messages[len(own)], topic, partition, end, errors)
+                    return
+                if own and own[-1].offset() == end - 1:  # do not wait for messages after the range
+                    return
 
     def _next(self, consumer: Consumer, errors: _Errors) -> list[Message]:
         """Wait for a message, and return it with those that have arrived already.
@@ -147,17 +150,18 @@ class KafkaBroker:
         no_group = KafkaError.GROUP_AUTHORIZATION_FAILED
         return [one for one in messages if one.error() is None or one.error().code() != no_group]
 
-    def _is_past_end(self, message: Message, topic: str, partition: int, end: int, errors: _Errors) -> bool:
-        """Return True if a message, or the end of the partition, lies after the range."""
+    def _check_end(self, message: Message, topic: str, partition: int, end: int, errors: _Errors) -> None:
+        """Raise a LakewardError unless a message, or the end of the partition, lies after the range."""
         error = message.error()
-        if error is None or error.code() == KafkaError._PARTITION_EOF:
-            offset = message.offset()
-            if error is not None and (offset is None or offset < end):
-                raise _truncated_error(topic, partition, end, offset)
-            return offset is None or offset >= end
+        if error is None:
+            return
         if error.code() in _OFFSET_GONE:
             raise _deleted_error(topic, partition)
-        raise self._translate_error(KafkaException(error), errors)
+        if error.code() != KafkaError._PARTITION_EOF:
+            raise self._translate_error(KafkaException(error), errors)
+        offset = message.offset()
+        if offset is None or offset < end:
+            raise _truncated_error(topic, partition, end, offset)
 
     def commit_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets of a topic for a consumer group."""
@@ -318,11 +322,16 @@ def _topic_id(uuid: Any) -> str:
     return text.replace("+", "-").replace("/", "_") if text.strip("A=") else NO_ID
 
 
-def _to_record(message: Message) -> Record:
-    kind, millis = message.timestamp()
-    headers = tuple((name, value) for name, value in message.headers() or ())
-    return Record(
-        message.offset(), millis if kind != _NO_TIMESTAMP else None, message.key(), message.value(), headers
+def _to_records(messages: Sequence[Message]) -> Records:
+    times = [one.timestamp() for one in messages]
+    return Records(
+        (
+            [one.offset() for one in messages],
+            [millis if kind != _NO_TIMESTAMP else None for kind, millis in times],
+            [one.key() for one in messages],
+            [one.value() for one in messages],
+            [tuple(one.headers() or ()) for one in messages],
+        )
     )
 
 

@@ -7,8 +7,9 @@ from the broker or its consumer groups.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import structlog
 from pyspark.sql import DataFrame
@@ -36,8 +37,10 @@ from lakeward.adapters.sources.kafka.offset_ranges import (
     parse_transaction_ranges,
 )
 from lakeward.adapters.sources.kafka.options import KafkaOptions, parse_time
+from lakeward.adapters.sources.kafka.staging.ahead_landing import AheadLanding
 from lakeward.adapters.sources.kafka.staging.line_form import LandingForm
 from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging
+from lakeward.adapters.sources.kafka.staging.message_lines import to_line
 from lakeward.adapters.sources.kafka.staging.transfer import Transfer, TransferForm
 from lakeward.adapters.sources.kafka.transactions.transaction_offsets import TransactionOffsets
 from lakeward.adapters.sources.kafka.transactions.transfer import Bounds, TransactionTransfer
@@ -54,6 +57,8 @@ from lakeward.core.ports import Batch, Cells, Entry
 from lakeward.core.shaping.recomputed_columns import RecomputedColumns
 
 log = structlog.get_logger()
+
+LandElsewhere: TypeAlias = Callable[[TableName, Sequence[OffsetRange], bool], Sequence[OffsetRange]]
 
 
 @dataclass(slots=True)
@@ -79,6 +84,14 @@ class KafkaSource:
     """The end offsets of a table's partitions when its topic was first read, by table and topic id."""
     first_transaction_ends: dict[tuple[TableName, str], int] = field(default_factory=dict)
     """The end offset of the topic of transactions at that time."""
+    next_positions: dict[TableName, tuple[Topic, Mapping[int, int]]] = field(default_factory=dict)
+    """The topic of a table, and for each partition the offset after all that has landed.
+
+    No partitions if files wait that its last selection of objects has not.
+    """
+    land_elsewhere: LandElsewhere | None = None
+    """Lands messages in another process: a table, ranges, and whether they land as they were sent."""
+    ahead: AheadLanding = field(default_factory=AheadLanding)
     tables_of_lines: set[TableName] = field(default_factory=set)
     """Tables in which an earlier batch had messages in Avro that are not read in columns."""
 
@@ -120,7 +133,7 @@ class KafkaSource:
         self.initial_histories.pop(dimension.name, None)
         if not applied:
             self.initial_histories[dimension.name] = object_history
-        waiting, positions = self._positions(dimension, object_history, topic, applied)
+        waiting, positions = self._waiting(dimension, object_history, topic, applied)
         is_split = self.options.transactions is None
         if group := () if is_split else self.staging.read_group(table, topic.id, positions):
             waiting = [*waiting, *group]
@@ -129,8 +142,10 @@ class KafkaSource:
         refuse_truncated(dimension.name, topic, positions)
         if all(self.staging.is_empty(table, one) for one in waiting):
             landed = self._land(dimension, object_history, topic, positions)
-            waiting = [*waiting, *landed] if landed else []
-        return self._select(dimension, object_history, waiting)
+            waiting, positions = ([*waiting, *landed] if landed else []), {**positions, **next_offsets(landed)}
+        batch = self._first_files(table, waiting) if is_split else waiting
+        self.next_positions[dimension.name] = topic, (positions if len(batch) == len(waiting) else {})
+        return self._select(dimension, object_history, batch)
 
     def _record_first_ends(self, table: TableName, topic: Topic) -> Topic:
         """Store the end offsets of a topic; those of the topic of transactions are read before.
@@ -167,6 +182,37 @@ class KafkaSource:
         table = dimension.source
         place = self.files.folder.places.of(table)
         return [SourceObject(name, place.known(table, name).order, size=0, modified=0) for name in names]
+
+    def _first_files(self, table: TableName, waiting: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+        """Return the first file with messages of each partition, and all without: an ended run may have left more.
+
+        Together they are within the limits of a batch, since files that landed together are.
+        """
+        partitions, batch = set[int](), []
+        for one in waiting:
+            if self.staging.is_empty(table, one):
+                batch.append(one)
+            elif one.partition not in partitions:
+                partitions.add(one.partition)
+                batch.append(one)
+        return batch
+
+    def _waiting(
+        self, dimension: Dimension, object_history: ObjectHistory, topic: Topic, applied: Collection[OffsetRange]
+    ) -> tuple[list[OffsetRange], Mapping[int, int]]:
+        """Return the staged ranges of the next batch, and for each partition the offset after them.
+
+        If a batch landed ahead, it has no ranges of the batch that lands after it.
+        """
+        ends = next_offsets(self.ahead.take(dimension.source))
+        waiting, positions = self._positions(dimension, object_history, topic, applied)
+        own = [one for one in waiting if one.end <= ends.get(one.partition, 0)]
+        if ends and next_offsets(own) == ends:
+            return own, {**positions, **ends}
+        if ends:  # the table is at another position than after its last batch
+            self.ahead.discard(dimension.source)
+            waiting, positions = self._positions(dimension, object_history, topic, applied)
+        return waiting, positions
 
     def _positions(
         self, dimension: Dimension, object_history: ObjectHistory, topic: Topic, applied: Collection[OffsetRange]
@@ -224,14 +270,36 @@ class KafkaSource:
     ) -> Sequence[OffsetRange]:
         """Read the next messages of each partition, up to the committed end, into files."""
         table, options = dimension.source, self.options
-        limits = (options.max_messages, options.max_bytes, options.max_seconds)
+        bounds = Bounds(options.max_messages, options.max_bytes, options.max_seconds)
         if options.transactions is not None:
-            return self._land_whole_transactions(dimension, object_history, topic, positions, Bounds(*limits))
-        transfer = Transfer(*limits, self._transfer_form(table))
+            return self._land_whole_transactions(dimension, object_history, topic, positions, bounds)
+        transfer = Transfer(*bounds, self._transfer_form(table))
         landed = transfer.run(self.broker, self.staging, table, self._waiting_ranges(table, topic, positions))
         if landed:
             self._recheck_topic(table, topic)  # files of an old topic id are never read
         return landed
+
+    def _land_ahead(self, dimension: Dimension, selection: ObjectSelection) -> None:
+        """Begin to land the batches after a selection, if messages wait at the broker that are not in it."""
+        table, is_new = dimension.source, dimension.name in self.initial_histories
+        form = self._transfer_form(table)
+        is_usual = form.is_raw or form.to_line is to_line
+        land = self.land_elsewhere if is_usual and self.options.transactions is None else None
+        if land is None or is_new or selection.remaining:
+            return
+        topic, positions = self.next_positions[dimension.name]
+
+        def land_after(positions: Mapping[int, int]) -> Sequence[OffsetRange]:
+            ranges = self._waiting_ranges(table, topic, positions)
+            return land(table, ranges, form.is_raw) if ranges else ()
+
+        if self._waiting_ranges(table, topic, positions):
+            self.ahead.begin(table, positions, land_after)
+
+    def next_objects(self, dimension: Dimension, _: ObjectSelection) -> Sequence[SourceObject]:
+        """Wait for the batch that lands ahead, and return its files; none if there is none."""
+        chosen = {one.name for one in self.ahead.following(dimension.source)}
+        return [item for item in self._listed(dimension.source) if item.name in chosen] if chosen else ()
 
     def _transfer_form(self, table: TableName) -> TransferForm:
         """Return the form in which messages are staged.
@@ -239,10 +307,9 @@ class KafkaSource:
         Files that stay are of lines, which other programs can read.
         """
         form, few = self._options_of(table), self.files.small_batch
-        is_raw = few > 0 and self.options.landing == "removed" and table not in self.tables_of_lines
-        return TransferForm(
-            self.landing_form.of(table, form), self.landing_form.raw(table, form) if is_raw else None, few
-        )
+        may_be_raw = few > 0 and self.options.landing == "removed" and table not in self.tables_of_lines
+        is_raw = may_be_raw and self.landing_form.may_be_raw(table, form)
+        return TransferForm(self.landing_form.of(table, form), is_raw, few)
 
     def _options_of(self, table: TableName) -> FilesOptions:
         return self.of_tables.get(table, self.files.options)
@@ -301,7 +368,7 @@ class KafkaSource:
         """
         table = dimension.source
         names = self.files.folder.places.of(table).names
-        listed, _ = self.files.folder.list(table) or ((), ())
+        listed = self._listed(table)
         chosen = {one.name for one in waiting}
         if chosen - {item.name for item in listed}:
             raise _files_changed_error(dimension)
@@ -333,6 +400,7 @@ class KafkaSource:
         A table that does not exist, and whose messages do not show its columns yet, reads further messages with
         them. Raises SourceError if files changed while they were read.
         """
+        self._land_ahead(dimension, selection)
         batch, selection = self._read_files(dimension, selection, epoch)
         while not batch.facts.objects and dimension.name in self.initial_histories:
             further = self._land_more(dimension, selection)
@@ -354,7 +422,7 @@ class KafkaSource:
         Messages that landed as they were sent, and cannot be read so, become lines. So do later ones of the table.
         """
         table = dimension.source
-        if self._transfer_form(table).raw is None:  # settings may have changed since files landed
+        if not self._transfer_form(table).is_raw:  # settings may have changed since files landed
             selection = self._with_lines(dimension, selection)
         try:
             return self.files.read(dimension, selection, epoch), selection
@@ -371,8 +439,7 @@ class KafkaSource:
         made = [self._transfer_form(table).make_lines(self.staging, table, one) for one in parse_ranges(names)]
         if not any(made):
             return selection
-        listed, _ = self.files.folder.list(table) or ((), ())
-        by_name = {item.name: item for item in listed}
+        by_name = {item.name: item for item in self._listed(table)}
         if not by_name.keys() >= {*names}:
             raise _files_changed_error(dimension)
         return replace(selection, objects=tuple(by_name[name] for name in names))
@@ -388,8 +455,12 @@ class KafkaSource:
         positions = {**positions, **next_offsets(parse_ranges(item.name for item in selection.objects))}
         refuse_lost_messages(dimension.name, topic, positions)
         chosen = {one.name for one in self._land(dimension, object_history, topic, positions)}
+        return [item for item in self._listed(table) if item.name in chosen and item not in selection.objects]
+
+    def _listed(self, table: TableName) -> Sequence[SourceObject]:
+        """Return the staged files of a table."""
         listed, _ = self.files.folder.list(table) or ((), ())
-        return [item for item in listed if item.name in chosen and item not in selection.objects]
+        return listed
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Commit the applied offsets for the consumer group, and remove the files, unless `landing` keeps them.

@@ -6,7 +6,7 @@ from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from lakeward.adapters.sources.kafka.broker import Broker, Offsets, Record, Topic
+from lakeward.adapters.sources.kafka.broker import Broker, Offsets, Records, Topic
 from lakeward.core.errors import ConfigError
 
 SEPARATOR: Final = ","
@@ -96,7 +96,7 @@ class SeveralTopics:
             }
         return offsets
 
-    def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Record]:
+    def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Records]:
         """Yield the committed messages of a partition of one of the topics."""
         return self.broker.read(*TopicPartition.of(topic, partition), start, end)
 

@@ -7,7 +7,7 @@ form, and a schema with other columns than the table, is left to lines.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +17,9 @@ import pyarrow.compute as pc
 
 from lakeward.adapters.sources.kafka.registries.avro_columns import NotInColumns, decode_columns
 from lakeward.adapters.sources.kafka.registries.connect_form import ToJson, connect_form
+from lakeward.adapters.sources.kafka.staging.avro_frames import add_frames
 from lakeward.adapters.sources.kafka.staging.raw_messages import SIZE_FACTOR
+from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.adapters.sources.messages.envelope_parser import (
     BLOCK_TYPE,
     EITHER_FIELDS,
@@ -50,7 +52,7 @@ class RawPart:
 
     records: pa.RecordBatch
     first: int
-    topic: str
+    place: TopicPartition
     avro: AvroMessages
     check: Callable[[str], None]
     """Raises SparkNeeded for a schema by which cells are written differently from those of the table."""
@@ -66,8 +68,9 @@ class RawPart:
         count = self.records.num_rows
         numbers, no_text = np.arange(self.first, self.first + count), pa.nulls(count, pa.string())
         lines = pa.RecordBatch.from_pydict({VALUE: no_text, NAME: no_text, LINE: pa.array(numbers, pa.int64())})
+        framed = replace(self, records=add_frames(self.records, self.avro, self.place))
         try:
-            return [envelopes.decode_parsed(lines, self._parsed(envelopes))]
+            return [envelopes.decode_parsed(lines, framed._parsed(envelopes))]
         except _NOT_IN_COLUMNS as error:
             raise SparkNeeded(f"a message in Avro is not read in columns: {error}") from error
 
@@ -83,7 +86,7 @@ class RawPart:
             has_key=keys.is_valid(),
             is_right=pa.repeat(pa.scalar(True), len(values)),
             has_no_value=values.is_null(),
-            topics=pa.repeat(pa.scalar(self.topic), len(values)),
+            topics=pa.repeat(pa.scalar(self.place.topic), len(values)),
             bodies=None,
         )
 
@@ -109,7 +112,7 @@ class RawPart:
         count = 0
         for id_ in pc.unique(ids.drop_null()).to_pylist():
             rows = pc.indices_nonzero(pc.equal(ids, id_)).to_numpy()
-            schema = self.avro.schema(id_, self.topic)
+            schema = self.avro.schema(id_, self.place.topic)
             if part == "value":
                 self.check(schema.described_row)
             own = data if len(rows) == len(data) else data.take(pa.array(rows))

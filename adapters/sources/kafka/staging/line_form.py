@@ -44,10 +44,9 @@ class LandingForm:
         decode = self.decoder(table, form)
         return lambda topic, partition, record: to_line(topic, partition, decode(topic, partition, record))
 
-    def raw(self, table: TableName, form: FilesOptions) -> AvroMessages | None:
-        """Return the decoder of envelopes in Avro, which may be staged as they were sent; None for others."""
-        is_avro = self.of_tables.get(table, self.format).format == AVRO
-        return self.avro if is_avro and form.form == "envelope" else None
+    def may_be_raw(self, table: TableName, form: FilesOptions) -> bool:
+        """Return True for envelopes in Avro, which may be staged as they were sent."""
+        return self.of_tables.get(table, self.format).format == AVRO and form.form == "envelope"
 
     def decoder(self, table: TableName, form: FilesOptions) -> Decode:
         """Return the function that makes JSON of a table's messages."""

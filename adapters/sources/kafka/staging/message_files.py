@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
-from lakeward.adapters.sources.kafka.broker import Record
+from lakeward.adapters.sources.kafka.broker import Records
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, parse_ranges, parse_transaction_ranges
 from lakeward.adapters.sources.kafka.staging.message_lines import LineWriter, OpenWriter
 from lakeward.adapters.sources.kafka.topics import TopicPartition
@@ -36,6 +37,14 @@ A digest of the table's offsets follows it.
 
 _TRANSACTIONS: Final = "_transactions.json"
 """The file with the offset in the topic of transactions of a table without new messages."""
+
+
+class Bounds(NamedTuple):
+    """The most messages and bytes of a file; `is_late` is asked with the number of messages so far."""
+
+    messages: int = sys.maxsize
+    bytes: int = sys.maxsize
+    is_late: Callable[[int], bool] = lambda _: False
 
 
 class WrittenFile(NamedTuple):
@@ -76,30 +85,29 @@ class MessageStaging:
         self,
         table: TableName,
         of: OffsetRange,
-        records: Iterator[Record],
-        is_full: Callable[[int, int], bool],
+        records: Iterator[Records],
+        bounds: Bounds,
         open_writer: OpenWriter = LineWriter,
     ) -> WrittenFile | None:
         """Write the messages of a range, and return the written file; None where there are no messages.
 
-        `open_writer` makes the writer of the file. `is_full` is called after each message with the number of
-        messages and of bytes; when it returns True, the range ends after that message. Raises SourceError where the
-        file cannot be written.
+        `open_writer` makes the writer of the file. The range ends after the message that reaches one of the
+        `bounds`. Raises SourceError where the file cannot be written.
         """
         first = next(records, None)
         if first is None:
             return None
-        count, size, last, reached = 0, 0, first, of.end
+        count, size, last, reached = 0, 0, first[0], of.end
         place = TopicPartition.of(of.topic, of.partition)
         part = self.new_file(table, of)
         try:
             with part.open("wb") as file:
                 writer = open_writer(file, place)
-                for record in chain([first], records):
-                    size += writer.write(record)
-                    count, last = count + 1, record
-                    if is_full(count, size):
-                        reached = record.offset + 1
+                for some in chain([first], records):
+                    written = writer.write(some[: bounds.messages - count], bounds.bytes - size)
+                    count, size, last = count + written.messages, size + written.bytes, some[written.messages - 1]
+                    if count >= bounds.messages or size >= bounds.bytes or bounds.is_late(count):
+                        reached = last.offset + 1
                         break
                 writer.finish()
                 file.flush()

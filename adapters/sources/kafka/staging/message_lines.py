@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from json.encoder import encode_basestring
-from typing import BinaryIO, Final, Protocol, TypeAlias
+from typing import BinaryIO, Final, NamedTuple, Protocol, TypeAlias
 
-from lakeward.adapters.sources.kafka.broker import Record
+from lakeward.adapters.sources.kafka.broker import Record, Records
 from lakeward.adapters.sources.kafka.topics import TopicPartition
 
 _NO_UTF_8: Final = "no UTF-8, in hexadecimal: "
@@ -60,11 +60,18 @@ def to_text(data: bytes | None) -> str | None:
         return _NO_UTF_8 + data.hex()
 
 
+class Written(NamedTuple):
+    """How many messages were written, and how many bytes of a batch they count."""
+
+    messages: int
+    bytes: int
+
+
 class MessageWriter(Protocol):
     """Writes messages into a file."""
 
-    def write(self, record: Record) -> int:
-        """Write a message, and return how many bytes of a batch it counts."""
+    def write(self, records: Records, most_bytes: int) -> Written:
+        """Write messages up to the one with which they count so many bytes of a batch; at least one."""
         ...
 
     def finish(self) -> None:
@@ -84,9 +91,14 @@ class LineWriter:
     place: TopicPartition
     to_line: ToLine = to_line
 
-    def write(self, record: Record) -> int:
-        """Write a message, and return the bytes of its line."""
-        return self.file.write(self.to_line(*self.place, record))
+    def write(self, records: Records, most_bytes: int) -> Written:
+        """Write messages up to the one with which their lines have so many bytes; at least one."""
+        size = 0
+        for count, record in enumerate(records, 1):
+            size += self.file.write(self.to_line(*self.place, record))
+            if size >= most_bytes:
+                return Written(count, size)
+        return Written(len(records), size)
 
     def finish(self) -> None:
         """Do nothing: all lines are written."""

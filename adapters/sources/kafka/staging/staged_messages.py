@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.adapters.sources.files.column_mapping import needs_schemas, writings
@@ -23,6 +24,7 @@ from lakeward.adapters.sources.files.local.message_columns.reader import Part
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.kafka.offset_ranges import parse_ranges
 from lakeward.adapters.sources.kafka.staging.avro_envelopes import RawPart
+from lakeward.adapters.sources.kafka.staging.avro_frames import add_frames
 from lakeward.adapters.sources.kafka.staging.raw_messages import DamagedFile, is_raw, read_batches
 from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.adapters.sources.landing.local_store import LocalStore
@@ -112,11 +114,10 @@ class StagedMessages:
         store, first = table.folder.store, 1
         if not isinstance(store, _PayloadStore):
             raise SparkNeeded("its messages must be read with their schemas")
-        (of,) = parse_ranges([file.item.name])
-        topic = TopicPartition.of(of.topic, of.partition).topic
+        place = _place_of(path)
         try:
             for records in read_batches(path):
-                yield RawPart(records, first, topic, self.avro, store.schemas.check)
+                yield RawPart(records, first, place, self.avro, store.schemas.check)
                 first += records.num_rows
         except DamagedFile as error:
             raise SparkNeeded(f"{file.item.name} cannot be read to its end") from error
@@ -126,11 +127,23 @@ class StagedMessages:
         if self.avro is None or not is_raw(path):
             return _first_schema(table, file)
         try:
-            schemas = (records.column("value_schema").drop_null() for records in read_batches(path))
+            schemas = (records.column("value_schema").drop_null() for records in _framed(self.avro, path))
             id_ = next((ids[0].as_py() for ids in schemas if len(ids)), None)
         except DamagedFile:
             return None
         return None if id_ is None else self.avro.schema(id_, file.item.name).described_row
+
+
+def _place_of(path: Path) -> TopicPartition:
+    (of,) = parse_ranges([path.name])
+    return TopicPartition.of(of.topic, of.partition)
+
+
+def _framed(avro: AvroMessages, path: Path) -> Iterator[pa.RecordBatch]:
+    """Yield the messages of a file with their schemas; raises DamagedFile, and what `add_frames` raises."""
+    place = _place_of(path)
+    for records in read_batches(path):
+        yield add_frames(records, avro, place)
 
 
 def _are_alike(versions: Iterable[Sequence[Version]]) -> bool:
@@ -169,7 +182,7 @@ def _versions(avro: AvroMessages, path: Path) -> Sequence[Version]:
     """
     schemas: dict[str, None] = {}
     try:
-        for records in read_batches(path):
+        for records in _framed(avro, path):
             ids = records.column("value_schema")
             if ids.null_count > records.column("value").null_count:
                 raise LinesNeeded("a value has another form than Avro")

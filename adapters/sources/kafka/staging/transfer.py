@@ -7,29 +7,23 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import structlog
 
 from lakeward.adapters.sources.kafka.broker import Broker
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
-from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging
+from lakeward.adapters.sources.kafka.staging.message_files import Bounds, MessageStaging
 from lakeward.adapters.sources.kafka.staging.message_lines import LineWriter, OpenWriter, ToLine, to_line
 from lakeward.adapters.sources.kafka.staging.raw_messages import DamagedFile, RawWriter, is_raw, read_records
 from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
 
-if TYPE_CHECKING:
-    from lakeward.adapters.sources.kafka.registries.avro import AvroMessages
-
 log = structlog.get_logger()
 
 _LOG_INTERVAL: Final = 10.0
 """Seconds between two log entries about progress."""
-
-_MESSAGES_A_LOOK: Final = 16
-"""The number of messages between two looks at the clock, which take as long as landing a tenth of a message."""
 
 
 @dataclass(slots=True)
@@ -54,16 +48,16 @@ class ProgressLog:
 
 @dataclass(frozen=True, slots=True)
 class TransferForm:
-    """The form of written files: lines, or with `raw` messages as they were sent if they are more than `few`."""
+    """The form of written files: lines, or if `is_raw` and for more than `few` messages as they were sent."""
 
     to_line: ToLine = to_line
-    raw: AvroMessages | None = None
+    is_raw: bool = False
     few: int = 0
 
     def writer(self, most: int) -> OpenWriter:
         """Return the writer for at most so many messages."""
-        if self.raw is not None and most > self.few:
-            return partial(RawWriter, avro=self.raw)
+        if self.is_raw and most > self.few:
+            return RawWriter
         return partial(LineWriter, to_line=self.to_line)
 
     def make_lines(self, staging: MessageStaging, table: TableName, of: OffsetRange) -> bool:
@@ -76,7 +70,7 @@ class TransferForm:
             return False
         writer = partial(LineWriter, to_line=self.to_line)
         try:
-            staging.write(table, of, read_records(file), lambda *_: False, writer)
+            staging.write(table, of, read_records(file), Bounds(), writer)
         except DamagedFile as error:
             raise SourceError(
                 f"{table}: the staged file {of.name} is damaged",
@@ -112,10 +106,10 @@ class Transfer:
                 break
             share = len(wanted) - number
             most = max(1, messages // share)
-            is_full = partial(self._is_full, progress, one, most, max(1, size // share))
+            bounds = Bounds(most, max(1, size // share), partial(self._is_late, progress, one))
             writer = self.form.writer(min(most, one.end - one.start))
             with closing(broker.read(one.topic, one.partition, one.start, one.end)) as records:
-                written = staging.write(table, one, records, is_full, writer)
+                written = staging.write(table, one, records, bounds, writer)
             if written is not None:
                 if written.messages <= self.form.few:
                     self.form.make_lines(staging, table, written.range)
@@ -123,12 +117,6 @@ class Transfer:
                 ranges.append(written.range)
         return ranges
 
-    def _is_full(
-        self, progress: ProgressLog, of: OffsetRange, most: int, most_bytes: int, messages: int, size: int
-    ) -> bool:
-        if messages >= most or size >= most_bytes:
-            return True
-        if messages % _MESSAGES_A_LOOK:
-            return False
+    def _is_late(self, progress: ProgressLog, of: OffsetRange, messages: int) -> bool:
         progress.update(of, messages)
         return self.clock() >= self._deadline

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 import structlog
@@ -160,14 +160,14 @@ class TransactionTransfer:
         if not 0 < offsets.low < offsets.high:
             return 0
         with closing(self.broker.read(self.name, 0, offsets.low, offsets.high)) as records:
-            return next((one.timestamp or 0 for one in islice(records, 1)), 0)
+            return next((one.timestamp or 0 for one in _single(records)), 0)
 
     def _find_begin(self, topic: Topic, wanted: Sequence[OffsetRange]) -> TransactionOffset:
         """Return the offset for a table whose commits have none: `PATIENCE` before its first message was sent."""
         firsts = []
         for one in wanted:
             with closing(self.broker.read(one.topic, one.partition, one.start, one.end)) as records:
-                firsts += [offsets_by_time.timestamp for offsets_by_time in islice(records, 1)]
+                firsts += [one.timestamp for one in islice(_single(records), 1)]
         (offsets,) = topic.partitions.values()
         times = [time for time in firsts if time is not None]
         if not times:
@@ -184,7 +184,7 @@ class TransactionTransfer:
             transactions.read((), end, most)
             return
         with closing(self.broker.read(self.name, 0, start, end)) as records:
-            decoded = (self.decode(self.name, 0, one) for one in records)
+            decoded = (self.decode(self.name, 0, one) for one in _single(records))
             transactions.read((one for one in map(Boundary.read, decoded) if one is not None), end, most)
 
     def _read(
@@ -214,7 +214,7 @@ class TransactionTransfer:
         place = TopicPartition.of(one.topic, one.partition)
         reading = closing(self.broker.read(one.topic, one.partition, one.start, one.end))
         with reading as records, self.staging.writing(self.table, part.file) as file:
-            for record in map(partial(self.decode, *place), records):
+            for record in map(partial(self.decode, *place), _single(records)):
                 change = Change.read(record, place.topic, self.table)
                 if change.is_own and not has_topic:
                     raise _no_topic_error(self.table, self.name)
@@ -288,6 +288,10 @@ class TransactionTransfer:
             written_range = OffsetRange(of.topic, of.id, of.partition, of.start, end)
             self.staging.name_file(self.table, part.file, written_range, size, last)
             yield written_range
+
+
+_single: Final = chain.from_iterable
+"""Yields the messages that a broker yields some at a time."""
 
 
 def _no_topic_error(table: TableName, name: str) -> ConfigError:

@@ -20,10 +20,10 @@ from lakeward.adapters.sources.files.source import FilesSource
 from lakeward.core.dimension import ORDERED, Dimension, TableName
 from lakeward.core.events import Sequences
 from lakeward.core.ledger.objects import SourceObject
-from lakeward.core.ledger.selection import ObjectHistory
+from lakeward.core.ledger.selection import Limits, ObjectHistory
 from lakeward.core.schema import Column, Schema, parse_type
 
-SETTINGS: Final = {"format": "debezium", "max_files": 2}
+SETTINGS: Final[Mapping[str, Any]] = {"format": "debezium", "max_files": 2}
 ITEM: Final = Dimension(
     name=TableName("shop", "item"),
     schema=Schema((Column("id", parse_type("bigint")), Column("note", parse_type("string")))),
@@ -70,7 +70,9 @@ def line(key: int, note: str) -> str:
 
 
 def source(folder: Path, *, reads_ahead: bool = True) -> FilesSource:
-    return replace(source_of(folder, SETTINGS, small_batch=1), reads_ahead=reads_ahead)
+    limits = Limits(SETTINGS["max_files"])
+    ahead = (lambda _, selection: selection.following(limits)) if reads_ahead else None
+    return replace(source_of(folder, SETTINGS, small_batch=1), next_objects=ahead)
 
 
 def next_batch(
@@ -151,12 +153,28 @@ def test_one_table_at_a_time_is_read_ahead(tmp_path: Path, readers: list[str]) -
     assert sorted(readers) == [f"1.json {HERE}", f"1.json {HERE}", "3.json read-ahead"]
 
 
+def test_a_table_without_a_next_batch_does_not_keep_others_from_reading_ahead(
+    tmp_path: Path, readers: list[str]
+) -> None:
+    other = replace(ITEM, name=TableName("shop", "part"))
+    (tmp_path / "shop" / "part").mkdir(parents=True)
+    for number in range(1, 4):
+        text = write(tmp_path, number).read_text("utf-8").replace('"item"', '"part"')
+        (tmp_path / "shop" / "part" / f"{number}.json").write_text(text, "utf-8")
+    (tmp_path / "shop" / "item" / "3.json").unlink()
+    files, applied = source(tmp_path), dict[str, SourceObject]()
+    next_batch(files, {})
+    wait_for(files)
+    assert [len(next_batch(files, applied, other)) for _ in range(2)] == [2 * ROWS, ROWS]
+    assert readers == [f"1.json {HERE}", f"1.json {HERE}", "3.json read-ahead"]
+
+
 def test_a_small_batch_is_not_read_ahead(tmp_path: Path, readers: list[str]) -> None:
     for number in range(1, 4):
         write(tmp_path, number)
     files = replace(source(tmp_path), small_batch=10)
     assert len(next_batch(files, {})) == 2 * ROWS
-    assert files.ahead_reader.ahead is None
+    wait_for(files)
     assert readers == [f"1.json {HERE}"]
 
 
@@ -164,4 +182,4 @@ def wait_for(files: FilesSource) -> None:
     """Wait until what is read ahead has been read."""
     ahead = files.ahead_reader.ahead
     assert ahead is not None
-    ahead[1].exception()
+    ahead.events.exception()

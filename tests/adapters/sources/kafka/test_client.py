@@ -9,11 +9,12 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from brokers import PASSWORD, RunningBroker
+from brokers import PASSWORD, SASL, RunningBroker
 from servers import free_port
 
 from lakeward.adapters.sources.kafka.broker import Broker, Offsets, Record
@@ -41,7 +42,7 @@ def values(broker: Broker, topic: str, start: int = 0, end: int | None = None) -
     found = broker.find(topic)
     assert found is not None
     read = broker.read(topic, 0, start, found.partitions[0].high if end is None else end)
-    return [(one.offset, one.value) for one in read]
+    return [(one.offset, one.value) for one in chain.from_iterable(read)]
 
 
 def test_a_topic_is_told_with_its_offsets(kafka_broker: RunningBroker) -> None:
@@ -82,7 +83,7 @@ def test_messages_come_as_they_were_sent(kafka_broker: RunningBroker) -> None:
     kafka_broker.send("sent", None, key=b"k", timestamp=1_700_000_001_000)
     kafka_broker.send("sent", b"", timestamp=1_700_000_002_000)
     broker = client(kafka_broker.servers)
-    assert list(broker.read("sent", 0, 0, 3)) == [
+    assert [*chain.from_iterable(broker.read("sent", 0, 0, 3))] == [
         Record(0, 1_700_000_000_000, b"k", b"v\xff", (("h", b"1"), ("h", None), ("i", b"\xff"))),
         Record(1, 1_700_000_001_000, b"k", None),
         Record(2, 1_700_000_002_000, None, b""),
@@ -148,14 +149,6 @@ def test_certificates_that_cannot_be_read_are_a_mistake_in_the_settings() -> Non
     broker = client("127.0.0.1:1", security={"protocol": "SSL", "ca_file": "not-there.pem"})
     with pytest.raises(ConfigError, match=r"source\.security"):
         broker.topics()
-
-
-SASL: Mapping[str, Any] = {
-    "protocol": "SASL_PLAINTEXT",
-    "sasl_mechanism": "PLAIN",
-    "username": "reader",
-    "password": "env:WORD",
-}
 
 
 def unsigned() -> tuple[str, int]:
@@ -234,7 +227,7 @@ def test_a_password_that_was_changed_is_read_again_once(kafka_broker: RunningBro
     broker, rest = having("old", PASSWORD)
     readers = [broker.read("changed", 0, 0, 1) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
-        found = [one.value for records in pool.map(list, readers) for one in records]
+        found = [one.value for read in pool.map(list, readers) for records in read for one in records]
     assert (found, rest) == ([b"x", b"x"], []), "both were refused, and one of them asked"
     broker, rest = having("old", "older", "never asked for")
     with pytest.raises(ConfigError, match="refuses access"):

@@ -5,13 +5,19 @@ Most of the CPU of a batch of messages is for reading them, on all cores; what f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import TypeAlias
 
 import pyarrow as pa
 
 from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
+from lakeward.core.dimension import TableName
+
+FindNext: TypeAlias = Callable[[], MessageBatch | None]
+"""Returns the batch after the one that is read; None if there will be none, or it is not to be read ahead."""
 
 
 @dataclass(slots=True)
@@ -23,26 +29,46 @@ class AheadReader:
     """
 
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "read-ahead"))
-    ahead: tuple[MessageBatch, Future[pa.Table]] | None = None
+    ahead: _AheadBatch | None = None
     lock: Lock = field(default_factory=Lock)
 
-    def read(self, batch: MessageBatch, following: MessageBatch | None) -> pa.Table:
-        """Return the events of a batch, and begin to read those of the one `following`, if there will be one.
+    def read(self, batch: MessageBatch, find_next: FindNext | None) -> pa.Table:
+        """Return the events of a batch, and begin to read those of the next one, if there will be one.
 
-        Raises SparkNeeded if Spark must read the batch.
+        `find_next` is called in another thread, and may wait. Raises SparkNeeded if Spark must read the batch.
         """
         ahead = self._take(batch)
         # What failed is read again: the file may have been written to at that moment.
         events = batch.read() if ahead is None or ahead.exception() is not None else ahead.result()
         with self.lock:
-            if following is not None and self.ahead is None:
-                self.ahead = following, self.pool.submit(following.read)
+            if find_next is not None and (self.ahead is None or self.ahead.is_empty):
+                request = self.pool.submit(find_next)
+                self.ahead = _AheadBatch(batch.table.dimension.name, request, self.pool.submit(_read, request))
         return events
 
     def _take(self, batch: MessageBatch) -> Future[pa.Table] | None:
         """Return the events of a batch that are read ahead, and forget others of its table."""
         with self.lock:
-            if self.ahead is None or self.ahead[0].table.dimension.name != batch.table.dimension.name:
+            if self.ahead is None or self.ahead.table != batch.table.dimension.name:
                 return None
-            (request, events), self.ahead = self.ahead, None
-        return events if request == batch else None
+            ahead, self.ahead = self.ahead, None
+        return ahead.events if ahead.request.exception() is None and ahead.request.result() == batch else None
+
+
+@dataclass(frozen=True, slots=True)
+class _AheadBatch:
+    """A batch of a table that is read ahead, and its events."""
+
+    table: TableName
+    request: Future[MessageBatch | None]
+    events: Future[pa.Table]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known that there is no batch to read ahead."""
+        return self.request.done() and (self.request.exception() is not None or self.request.result() is None)
+
+
+def _read(request: Future[MessageBatch | None]) -> pa.Table | None:
+    batch = request.result()
+    return None if batch is None else batch.read()

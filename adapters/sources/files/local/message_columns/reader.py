@@ -33,7 +33,7 @@ MOST_BYTES: Final = 1024**3
 A batch has more than the default `max_bytes` (256 MiB) if one file has.
 """
 
-MOST_BYTES_AHEAD: Final = 272 * 1024**2
+MOST_BYTES_AHEAD: Final = 384 * 1024**2
 """The most bytes of the files of a batch that is read ahead, whose events are in memory beside those of another."""
 
 _PARTS_A_CORE: Final = 2

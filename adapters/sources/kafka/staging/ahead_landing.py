@@ -1,0 +1,95 @@
+"""Batches of a table that land while the batches before them are applied."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Final, TypeAlias
+
+from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, next_offsets
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import LakewardError
+
+Land: TypeAlias = Callable[[Mapping[int, int]], Sequence[OffsetRange]]
+"""Lands the batch at an offset of each partition, and returns the ranges of its files."""
+
+_BATCHES: Final = 2
+"""The batches that land ahead: one to be read while the last one is applied, and one that lands meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Landing:
+    """The files of a batch, and for each partition the offset after it."""
+
+    ranges: Sequence[OffsetRange]
+    positions: Mapping[int, int]
+
+
+@dataclass(slots=True)
+class AheadLanding:
+    """Lands the next batches of one table at a time.
+
+    Other tables land nothing ahead meanwhile: where several tables are at work, all cores are. Files of batches
+    that nobody takes are those of a run that ended: the next batch has them.
+    """
+
+    pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "landing"))
+    table: TableName | None = None
+    landings: deque[Future[_Landing]] = field(default_factory=deque)
+    lock: Lock = field(default_factory=Lock)
+
+    def begin(self, table: TableName, positions: Mapping[int, int], land: Land) -> None:
+        """Begin to land the batches after `positions`, or after those that land already."""
+        with self.lock:
+            if self.landings and self.table != table:
+                return
+            self.table = table
+            while len(self.landings) < _BATCHES:
+                before = self.landings[-1] if self.landings else None
+                self.landings.append(self.pool.submit(_land, land, positions, before))
+
+    def take(self, table: TableName) -> Sequence[OffsetRange]:
+        """Wait until the next batch has landed, and return the ranges of its files.
+
+        Nothing if there are no further messages, or where landing failed: the caller finds out why.
+        """
+        with self.lock:
+            if self.table != table or not self.landings:
+                return ()
+            landing = self.landings.popleft()
+        ranges = _ranges_of(landing)
+        if not ranges:
+            self.discard(table)
+        return ranges
+
+    def discard(self, table: TableName) -> None:
+        """Forget what lands for a table, and wait until nothing does."""
+        with self.lock:
+            if self.table != table:
+                return
+            running = [landing for landing in self.landings if not landing.cancel()]
+            self.landings.clear()
+        wait(running)
+
+    def following(self, table: TableName) -> Sequence[OffsetRange]:
+        """Wait until the batch after the last one taken has landed, and return its ranges; nothing if none does."""
+        with self.lock:
+            landing = self.landings[0] if self.table == table and self.landings else None
+        return () if landing is None else _ranges_of(landing)
+
+
+def _land(land: Land, positions: Mapping[int, int], before: Future[_Landing] | None) -> _Landing:
+    if before is not None:
+        positions = before.result().positions
+    ranges = land(positions)
+    return _Landing(ranges, {**positions, **next_offsets(ranges)})
+
+
+def _ranges_of(landing: Future[_Landing]) -> Sequence[OffsetRange]:
+    try:
+        return landing.result().ranges
+    except LakewardError:
+        return ()

@@ -1,0 +1,136 @@
+"""A process that reads messages into files, while this one applies those before them.
+
+Python runs one thread at a time, and the client of Kafka makes several objects of each message: in a thread beside
+them, reading and applying take as much longer as landing takes.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Final, cast
+
+from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
+from lakeward.adapters.sources.kafka.options import KafkaOptions
+from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging
+from lakeward.adapters.sources.kafka.staging.transfer import Transfer, TransferForm
+from lakeward.adapters.sources.kafka.topics import SeveralTopics
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import LakewardError, SourceError
+from lakeward.core.settings.secrets import Secret, SecretName
+
+_SECONDS_TO_END: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What the process needs to land a batch. Secrets reach it through a pipe, and `repr` does not show them."""
+
+    options: KafkaOptions
+    base: Path
+    root: Path
+    table: TableName
+    ranges: Sequence[OffsetRange]
+    is_raw: bool
+    secrets: Mapping[SecretName, bytes] = field(repr=False)
+
+    def land(self) -> Sequence[OffsetRange]:
+        """Read messages into files, and return the ranges of the files; raises what `Transfer.run` raises."""
+        from lakeward.adapters.sources.kafka.client import KafkaBroker  # noqa: PLC0415  # an optional library
+
+        options = self.options
+        broker = SeveralTopics(KafkaBroker(options, self.base, lambda name: Secret(self.secrets[name])))
+        form = TransferForm(is_raw=self.is_raw)
+        transfer = Transfer(options.max_messages, options.max_bytes, options.max_seconds, form)
+        return transfer.run(broker, MessageStaging(self.root), self.table, self.ranges)
+
+
+@dataclass(slots=True, weakref_slot=True)
+class LandingProcess:
+    """Lands batches in a process of its own, which starts with the first one and ends with this one.
+
+    One thread at a time may use it.
+    """
+
+    options: KafkaOptions
+    base: Path
+    root: Path
+    secret: Callable[[SecretName], Secret]
+    _process: subprocess.Popen[bytes] | None = None
+
+    def land(self, table: TableName, ranges: Sequence[OffsetRange], is_raw: bool) -> Sequence[OffsetRange]:
+        """Read messages into files, and return the ranges of the files.
+
+        Messages land as lines, or if `is_raw` as they were sent. Raises SourceError if they cannot be read: the
+        reason is lost.
+        """
+        security = self.options.security
+        names = [name for name in (security.password, security.key) if name is not None]
+        secrets = {name: self.secret(name).reveal() for name in names}
+        request = _Request(self.options, self.base, self.root, table, ranges, is_raw, secrets)
+        try:
+            answer = self._ask(request)
+        except (OSError, EOFError, pickle.UnpicklingError):
+            self._process = None
+            answer = None
+        if answer is None:
+            raise SourceError(f"{table}: messages did not land ahead", todo="They are read when they are due.")
+        return answer
+
+    def _ask(self, request: _Request) -> Sequence[OffsetRange] | None:
+        if self._process is None:
+            self._process = _start()
+            weakref.finalize(self, _end, self._process)
+        pipe_in, pipe_out = cast("IO[bytes]", self._process.stdin), cast("IO[bytes]", self._process.stdout)
+        pickle.dump(request, pipe_in)
+        pipe_in.flush()
+        answer: Sequence[OffsetRange] | None = pickle.load(pipe_out)  # noqa: S301  # our own process writes it
+        return answer
+
+
+def _start() -> subprocess.Popen[bytes]:
+    code = f"from {serve.__module__} import serve; serve()"
+    path = os.pathsep.join(filter(None, sys.path))
+    return subprocess.Popen(  # noqa: S603  # our own code
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process that waits for a request."""
+    with suppress(OSError, subprocess.TimeoutExpired), process:
+        if process.stdin is not None:
+            process.stdin.close()
+        process.wait(_SECONDS_TO_END)
+    process.kill()
+
+
+def serve() -> None:
+    """Land what is asked for through standard input, until it is closed; write ranges to standard output.
+
+    None is written where landing failed.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches this process, too: the other one ends it
+    while True:
+        try:
+            request: Any = pickle.load(sys.stdin.buffer)  # noqa: S301  # the process that started this one writes it
+        except EOFError:
+            return
+        try:
+            ranges = request.land()
+        except LakewardError:
+            ranges = None
+        pickle.dump(ranges, sys.stdout.buffer)
+        sys.stdout.flush()

@@ -1,0 +1,116 @@
+"""The process in which messages land, beside the one that applies them."""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from io import BytesIO
+from itertools import chain
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+from brokers import PASSWORD, SASL, RunningBroker
+
+from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
+from lakeward.adapters.sources.kafka.options import KafkaOptions
+from lakeward.adapters.sources.kafka.staging.landing_process import LandingProcess, serve
+from lakeward.adapters.sources.kafka.staging.raw_messages import is_raw, read_records
+from lakeward.core.dimension import TableName
+from lakeward.core.errors import SourceError
+from lakeward.core.settings.secrets import Secret
+
+TABLE: Final = TableName("shop", "orders")
+
+
+def process(folder: Path, servers: str, **options: Any) -> LandingProcess:
+    settings = KafkaOptions.model_validate({"servers": servers, "topics": "{schema}.{table}", **options})
+    return LandingProcess(settings, folder, folder, lambda _: Secret(PASSWORD.encode()))
+
+
+def staged(folder: Path, ranges: Sequence[OffsetRange]) -> list[Path]:
+    return [folder / "shop" / "orders" / one.name for one in ranges]
+
+
+def test_messages_land_as_lines_and_as_they_were_sent(tmp_path: Path, kafka_broker: RunningBroker) -> None:
+    kafka_broker.create("landed")
+    for number in range(3):
+        kafka_broker.send("landed", b"\xff%d" % number)
+    lander, wanted = process(tmp_path, kafka_broker.servers), OffsetRange("landed", "id", 0, 0, 2)
+    (raw,) = staged(tmp_path, lander.land(TABLE, [wanted], True))
+    values = [record.value for record in chain.from_iterable(read_records(raw))]
+    (lines,) = staged(tmp_path, lander.land(TABLE, [replace(wanted, start=2, end=3)], False))
+    assert (is_raw(raw), values, is_raw(lines)) == (True, [b"\xff0", b"\xff1"], False)
+    assert b'"offset":2' in lines.read_bytes()
+
+
+def test_it_logs_in_with_secrets_that_it_does_not_show(tmp_path: Path, kafka_broker: RunningBroker) -> None:
+    kafka_broker.create("guarded")
+    kafka_broker.send("guarded", b"a")
+    lander = process(tmp_path, kafka_broker.guarded, security=SASL)
+    (file,) = staged(tmp_path, lander.land(TABLE, [OffsetRange("guarded", "id", 0, 0, 1)], False))
+    assert file.exists()
+    started = lander._process
+    assert started is not None
+    command = Path(f"/proc/{started.pid}/cmdline").read_bytes() + Path(f"/proc/{started.pid}/environ").read_bytes()
+    assert PASSWORD.encode() not in command
+    assert PASSWORD not in repr(lander)
+
+
+def test_what_cannot_be_read_is_an_error_and_the_next_batch_lands(
+    tmp_path: Path, kafka_broker: RunningBroker
+) -> None:
+    kafka_broker.create("cut")
+    kafka_broker.send("cut", b"a")
+    lander, wanted = process(tmp_path, kafka_broker.servers), OffsetRange("cut", "id", 0, 0, 1)
+    with pytest.raises(SourceError, match="did not land ahead"):
+        lander.land(TABLE, [replace(wanted, end=2)], False)
+    assert lander.land(TABLE, [wanted], False) == [wanted]
+
+
+def test_another_process_takes_the_place_of_one_that_was_killed(
+    tmp_path: Path, kafka_broker: RunningBroker
+) -> None:
+    kafka_broker.create("killed")
+    kafka_broker.send("killed", b"a")
+    lander, wanted = process(tmp_path, kafka_broker.servers), OffsetRange("killed", "id", 0, 0, 1)
+    lander.land(TABLE, [wanted], False)
+    started = lander._process
+    assert started is not None
+    started.kill()
+    started.wait()
+    with pytest.raises(SourceError, match="did not land ahead"):
+        lander.land(TABLE, [wanted], False)
+    assert lander.land(TABLE, [wanted], False) == [wanted]
+
+
+def test_it_ends_with_the_other_process(tmp_path: Path, kafka_broker: RunningBroker) -> None:
+    kafka_broker.create("ended")
+    kafka_broker.send("ended", b"a")
+    lander = process(tmp_path, kafka_broker.servers)
+    lander.land(TABLE, [OffsetRange("ended", "id", 0, 0, 1)], False)
+    started = lander._process
+    assert started is not None
+    del lander
+    assert started.returncode == 0
+
+
+def test_a_request_that_fails_is_answered_with_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the next one is read, until there is none."""
+    answers = BytesIO()
+    requests = b"".join(map(pickle.dumps, [_Failing(), _Failing()]))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=BytesIO(requests)))
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=answers, flush=lambda: None))
+    serve()
+    answers.seek(0)
+    assert [pickle.load(answers), pickle.load(answers)] == [None, None]  # noqa: S301  # written above
+
+
+class _Failing:
+    """A request for messages that cannot be read."""
+
+    def land(self) -> None:
+        raise SourceError("not there")
