@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -44,7 +45,7 @@ from lakeward.adapters.sources.kafka.transactions.transfer import Bounds, Transa
 from lakeward.adapters.sources.landing.places import fill_template
 from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness, TableName
-from lakeward.core.errors import LakewardError, SourceError
+from lakeward.core.errors import LakewardError, SourceError, StoreUnreachable
 from lakeward.core.events import Position, Sequences
 from lakeward.core.ledger.full_loads import Naming
 from lakeward.core.ledger.objects import SourceObject
@@ -225,10 +226,16 @@ class KafkaSource:
         """Read the next messages of each partition, up to the committed end, into files."""
         table, options = dimension.source, self.options
         limits = (options.max_messages, options.max_bytes, options.max_seconds)
-        if options.transactions is not None:
-            return self._land_whole_transactions(dimension, object_history, topic, positions, Bounds(*limits))
-        transfer = Transfer(*limits, self._transfer_form(table))
-        landed = transfer.run(self.broker, self.staging, table, self._waiting_ranges(table, topic, positions))
+        try:
+            if options.transactions is not None:
+                return self._land_whole_transactions(dimension, object_history, topic, positions, Bounds(*limits))
+            transfer = Transfer(*limits, self._transfer_form(table))
+            landed = transfer.run(self.broker, self.staging, table, self._waiting_ranges(table, topic, positions))
+        except (SourceError, StoreUnreachable):
+            # A broker answers nothing to those that read a topic which was deleted.
+            with suppress(StoreUnreachable):
+                self._recheck_topic(table, topic)
+            raise
         if landed:
             self._recheck_topic(table, topic)  # files of an old topic id are never read
         return landed
@@ -262,7 +269,7 @@ class KafkaSource:
         """Return a topic as it is now; raises SourceError if it was created anew or deleted."""
         now = self.broker.find(topic.name)
         if now is None or now.id != topic.id:
-            raise topic_changed_error(table, topic)
+            raise topic_changed_error(table, topic, is_deleted=now is None)
         return now
 
     def _land_whole_transactions(

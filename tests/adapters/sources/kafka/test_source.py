@@ -392,10 +392,34 @@ def test_a_topic_that_is_made_anew_while_it_is_read_is_not_taken_for_the_old_one
     read = FakeBroker.read
     with monkeypatch.context() as patched:
         patched.setattr(FakeBroker, "read", anew)
-        with pytest.raises(SourceError, match="created anew, or deleted, while"):
+        with pytest.raises(SourceError, match="was created anew while"):
             own.take()
     with pytest.raises(AlarmRaised, match="another one"):
         own.take()
+
+
+@pytest.mark.parametrize("error", [StoreUnreachable("no answer"), SourceError("messages were deleted")], ids=str)
+@pytest.mark.parametrize("options", [{}, {"transactions": "shop.transaction"}], ids=["split", "whole"])
+def test_a_topic_that_is_deleted_while_it_is_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: LakewardError, options: Mapping[str, Any]
+) -> None:
+    own = with_ten(tmp_path)
+    own.options = {**own.options, **options}
+
+    def deleted(broker: FakeBroker, topic: str, *_: int) -> Iterator[Record]:
+        del broker.made[topic]
+        raise error
+
+    def silent(*_: object) -> Iterator[Record]:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeBroker, "read", silent)
+        with pytest.raises(type(error), match=str(error)):
+            own.take()
+        patched.setattr(FakeBroker, "read", deleted)
+        with pytest.raises(SourceError, match=f"its topic {TOPIC} was deleted while"):
+            own.take()
 
 
 # Many tables, and the group.
