@@ -288,9 +288,10 @@ class KafkaSource:
         offsets = TransactionOffsets(
             object_history.applied.values(), self.staging.read_transaction_progress(table), positions
         )
-        landed = transfer.land(
-            offsets, lambda: self._waiting_ranges(table, self._recheck_topic(table, topic), positions)
-        )
+        with self.staging.discarding(table):
+            landed = transfer.land(
+                offsets, lambda: self._waiting_ranges(table, self._recheck_topic(table, topic), positions)
+            )
         if landed.ranges:
             self._recheck_topic(table, topic)
             return self.staging.write_group(table, topic.id, positions, landed.ranges, landed.in_topic(name))
