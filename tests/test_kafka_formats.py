@@ -142,4 +142,5 @@ def test_avro_and_plain_records_come_exact_through_a_broker(
     )
     texts = json.dumps(project.entries())
     assert "no Avro, in hexadecimal: 0000000007ff" in texts
+    assert "the message cannot be decoded as Avro" in texts
     assert "no JSON: NaN}" in texts

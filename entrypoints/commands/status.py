@@ -104,6 +104,8 @@ def read_status(configured: Configuration, tables: Sequence[str] = ()) -> Status
         wanted = select_tables(configured, tables)
         findings = inspect_source(container, wanted.tables)
         backlog = _Backlog(container.backlog(), container.ledger())
+        if findings.unreachable is not None:
+            backlog.give_up(findings.unreachable)
         statuses, failed = _read(container, configured, wanted.tables, backlog)
         as_of = None if failed else backlog.consistent_as_of(configured, [status.name for status in statuses])
         joined = joined_tables.read_statuses(container, configured, wanted.joined)
@@ -247,8 +249,13 @@ class _Backlog:
         try:
             return self.port.count_waiting(table, [item.name for item in self._applied_objects(name)])
         except LakewardError as error:
-            self.warnings.append(f"The number of waiting messages is unknown: {error.what}.")
+            self.give_up(error)
             return None
+
+    def give_up(self, error: LakewardError) -> None:
+        """Ask the source no more, and warn that it failed to answer."""
+        if self.port is not None:
+            self.warnings.append(f"The number of waiting messages is unknown: {error.what}.")
 
     def _applied_objects(self, name: str) -> Sequence[SourceObject]:
         records = self.ledger.objects(name, ObjectState.APPLIED, ObjectState.ARCHIVED)

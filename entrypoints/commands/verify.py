@@ -30,7 +30,7 @@ from lakeward.entrypoints.startup.context import (
     open_settings,
     start_logging,
 )
-from lakeward.entrypoints.views import documents, source_comparison, terminal
+from lakeward.entrypoints.views import documents, error_groups, source_comparison, terminal
 from lakeward.entrypoints.views.quarantine_entries import parts_of, words_of
 from lakeward.entrypoints.views.safe_text import escaped
 
@@ -123,8 +123,7 @@ def _verify_source(
         documents.emit("verify", {"tables": listed, "exit_code": code})
         return code
     source_comparison.show(compared, with_keys=with_keys)
-    for _, table_error in failed:
-        terminal.print_error(table_error)
+    error_groups.print_errors(failed)
     return code
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lakeward.core.dimension import TableName
-from lakeward.core.errors import ConfigError, LakewardError
+from lakeward.core.errors import ConfigError, LakewardError, StoreUnreachable
 from lakeward.core.operations.maintain import layout_changes
 from lakeward.core.ports import SourceInventory, UnroutedRow, UnroutedRows
 from lakeward.core.text.numbers import format_count
@@ -27,13 +27,15 @@ _NEXT: Final = "Next: `lakeward maintain --dry-run`"
 class Findings:
     """Findings about the source: unconfigured tables, cautions by table, and warnings about the pipeline.
 
-    `unrouted_rows` is the number of rows that name no table.
+    `unrouted_rows` is the number of rows that name no table. `unreachable` is the error of a source that did not
+    answer.
     """
 
     unconfigured: Sequence[TableName] = ()
     cautions: Mapping[TableName, Sequence[str]] = field(default_factory=dict)
     warnings: Sequence[str] = ()
     unrouted_rows: int = 0
+    unreachable: StoreUnreachable | None = None
 
     def with_cautions(self, more: Mapping[TableName, Sequence[str]]) -> Findings:
         """Return the findings with more cautions for the same tables."""
@@ -53,8 +55,9 @@ def inspect_source(container: Any, tables: Iterable[TableName]) -> Findings:
     landing = container.landing()
     try:
         source_tables = () if landing is None else landing.tables()
-    except LakewardError:
-        return Findings(cautions=catalogue_cautions, warnings=settings_warnings)
+    except LakewardError as error:
+        unreachable = error if isinstance(error, StoreUnreachable) else None
+        return Findings(cautions=catalogue_cautions, warnings=settings_warnings, unreachable=unreachable)
     unrouted_rows = _unrouted_rows(container.unrouted_rows())
     warnings = (*settings_warnings, *_warnings(landing, configured_tables), *_unrouted_warnings(unrouted_rows))
     unconfigured = _unconfigured(source_tables, configured_tables)

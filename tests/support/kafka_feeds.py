@@ -55,6 +55,7 @@ class BrokerFeed:
     objects: list[SourceObject] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
     rejects: list[str] = field(default_factory=list)
+    details: list[str] = field(default_factory=list)
     acked: dict[str, frozenset[str]] = field(default_factory=dict)
     sent: int = 0
     spark: Callable[[], Any] = no_spark
@@ -133,6 +134,7 @@ class BrokerFeed:
                 self.ids.append(row["id"])
             elif row["_lakeward_reason"] != "skipped":
                 self.rejects.append(row["_lakeward_text"])
+                self.details.append(row["_lakeward_detail"])
         assert len({*self.ids}) == len(self.ids), "a message was applied twice"
         objects = [fact.object for fact in batch.facts.objects]
         self.objects += objects

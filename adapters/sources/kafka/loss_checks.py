@@ -41,10 +41,11 @@ def refuse_other_topic(table: TableName, name: str, topic: Topic | None, applied
     raise AlarmRaised("KAFKA-002", f"{table}: its topic is another one now", found=difference, todo=_RELOAD)
 
 
-def topic_changed_error(table: TableName, topic: Topic) -> SourceError:
-    """Return the error for a topic that was created anew or deleted while its messages were read."""
+def topic_changed_error(table: TableName, topic: Topic, *, is_deleted: bool) -> SourceError:
+    """Return the error for a topic that was deleted, or created anew, while its messages were read."""
+    change = "deleted" if is_deleted else "created anew"
     return SourceError(
-        f"{table}: its topic {topic.name} was created anew, or deleted, while messages were read",
+        f"{table}: its topic {topic.name} was {change} while messages were read",
         todo="Nothing of this batch was applied. The next run says what is lost.",
     )
 

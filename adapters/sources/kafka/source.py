@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -47,7 +48,7 @@ from lakeward.adapters.sources.kafka.transactions.transfer import Bounds, Transa
 from lakeward.adapters.sources.landing.places import fill_template
 from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness, TableName
-from lakeward.core.errors import LakewardError, SourceError
+from lakeward.core.errors import LakewardError, SourceError, StoreUnreachable
 from lakeward.core.events import Position, Sequences
 from lakeward.core.ledger.full_loads import Naming
 from lakeward.core.ledger.objects import SourceObject
@@ -271,10 +272,16 @@ class KafkaSource:
         """Read the next messages of each partition, up to the committed end, into files."""
         table, options = dimension.source, self.options
         bounds = Bounds(options.max_messages, options.max_bytes, options.max_seconds)
-        if options.transactions is not None:
-            return self._land_whole_transactions(dimension, object_history, topic, positions, bounds)
-        transfer = Transfer(*bounds, self._transfer_form(table))
-        landed = transfer.run(self.broker, self.staging, table, self._waiting_ranges(table, topic, positions))
+        try:
+            if options.transactions is not None:
+                return self._land_whole_transactions(dimension, object_history, topic, positions, bounds)
+            transfer = Transfer(*bounds, self._transfer_form(table))
+            landed = transfer.run(self.broker, self.staging, table, self._waiting_ranges(table, topic, positions))
+        except (SourceError, StoreUnreachable):
+            # A broker answers nothing to those that read a topic which was deleted.
+            with suppress(StoreUnreachable):
+                self._recheck_topic(table, topic)
+            raise
         if landed:
             self._recheck_topic(table, topic)  # files of an old topic id are never read
         return landed
@@ -329,7 +336,7 @@ class KafkaSource:
         """Return a topic as it is now; raises SourceError if it was created anew or deleted."""
         now = self.broker.find(topic.name)
         if now is None or now.id != topic.id:
-            raise topic_changed_error(table, topic)
+            raise topic_changed_error(table, topic, is_deleted=now is None)
         return now
 
     def _land_whole_transactions(
@@ -348,9 +355,10 @@ class KafkaSource:
         offsets = TransactionOffsets(
             object_history.applied.values(), self.staging.read_transaction_progress(table), positions
         )
-        landed = transfer.land(
-            offsets, lambda: self._waiting_ranges(table, self._recheck_topic(table, topic), positions)
-        )
+        with self.staging.discarding(table):
+            landed = transfer.land(
+                offsets, lambda: self._waiting_ranges(table, self._recheck_topic(table, topic), positions)
+            )
         if landed.ranges:
             self._recheck_topic(table, topic)
             return self.staging.write_group(table, topic.id, positions, landed.ranges, landed.in_topic(name))

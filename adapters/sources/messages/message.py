@@ -82,6 +82,10 @@ CONSTANT: Final = r"[:,\[]\s*[-+]?(NaN|Infinity|INF)\s*[,}\]]"
 """Matches a constant in an object that is no JSON number; it may also be part of a string."""
 _CONSTANT_WORDS: Final = "the message is no JSON, which has no number NaN or Infinity"
 
+NOT_AVRO: Final = "no Avro, in hexadecimal: "
+"""Precedes the bytes of a value that cannot be decoded. It is no JSON object, so its row goes into quarantine."""
+NOT_AVRO_WORDS: Final = "the message cannot be decoded as Avro"
+
 _NUMBER: Final = r"\A-?[0-9]+([.][0-9]+)?([eE][+-]?[0-9]+)?\z"
 
 
@@ -159,7 +163,7 @@ def why_broken(value: str, words: str) -> str:
         f"WHEN json_array_length({_alone(value)}) = 2 AND left(ltrim({value}), 1) = '{{' THEN coalesce({named}, "
         f"CASE WHEN {value} RLIKE {text(_CONTROL)} THEN {text(f'{_CONTROL_WORDS}, or {_OTHERS}')} "
         f"ELSE {text(_OTHERS)} END) WHEN {value} RLIKE {text(CONSTANT)} THEN {text(_CONSTANT_WORDS)} "
-        f"ELSE {text(words)} END"
+        f"WHEN startswith({value}, {text(NOT_AVRO)}) THEN {text(NOT_AVRO_WORDS)} ELSE {text(words)} END"
     )
 
 

@@ -44,7 +44,10 @@ def test_what_waits_stands_beside_the_lag(broker: FakeBroker, lakeward: Command)
 def test_a_broker_that_is_away_is_said_and_nothing_else_suffers(
     broker: FakeBroker, lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def away(*_: object) -> None:
+    requests: list[object] = []
+
+    def away(*request: object) -> None:
+        requests.append(request)
         raise StoreUnreachable("the broker h:9092 does not answer")
 
     monkeypatch.setattr(FakeBroker, "find", away)
@@ -54,9 +57,13 @@ def test_a_broker_that_is_away_is_said_and_nothing_else_suffers(
     document = lakeward("status", "--json").document
     assert [one["messages_waiting"] for one in document["tables"]] == [None]
     assert any("does not answer" in words for words in document["warnings"])
+    monkeypatch.setattr(FakeBroker, "topics", away)
+    requests.clear()
+    down = lakeward("status")
+    assert (down.code, len(requests)) == (0, 1), "each request waits for its timeout"
+    assert "⚠ The number of waiting messages is unknown: the broker h:9092 does not answer." in down.out
     settings = tmp_path / "lakeward.toml"
     settings.write_text(settings.read_text("utf-8").replace('"shop.orders"', '"shop.*"'), "utf-8")
-    monkeypatch.setattr(FakeBroker, "topics", away)
     of_pattern = lakeward("status")
     assert (of_pattern.code, "does not answer" in of_pattern.err) == (75, True), (
         "its tables are asked for again later"

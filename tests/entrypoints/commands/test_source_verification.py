@@ -258,6 +258,25 @@ def test_a_table_that_cannot_be_compared_hides_no_other(
     assert lakeward(*VERIFY).code == code
 
 
+def test_a_database_that_is_away_is_said_once_for_all_tables(
+    lakeward: Command, lake: MemoryTable, database: Database, tmp_path: Path
+) -> None:
+    other = SETTINGS.partition("[tables")[2].replace("shop.item", "shop.place")
+    file = write(tmp_path, MEMORY, '[ledger]\nkind = "memory"', SETTINGS, f"[tables{other}")
+    target: Any = memory.build_target({}, Runtime(lambda: None))
+    place = TableName("shop", "place")
+    target.tables[place] = replace(lake, dimension=load(file).dimension(place))
+    database.error = StoreUnreachable("no answer", found="refused", todo="Is it up?")
+    ended = lakeward("verify", "--against", "source", "--wait", "1m")
+    assert (ended.code, ended.out) == (75, "")
+    assert ended.err.splitlines() == [
+        "error: 2 tables: no answer",
+        "  shop.item: refused",
+        "  shop.place: refused",
+        "  Is it up?",
+    ]
+
+
 def test_the_database_may_call_the_table_otherwise(
     lakeward: Command, lake: MemoryTable, database: Database, tmp_path: Path
 ) -> None:

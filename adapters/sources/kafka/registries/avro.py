@@ -19,11 +19,8 @@ from lakeward.adapters.sources.kafka.registries.connect_form import (
     connect_form,
 )
 from lakeward.adapters.sources.kafka.registries.schemas import SchemaStore
-from lakeward.adapters.sources.messages.message import KEY_HEADERS
+from lakeward.adapters.sources.messages.message import KEY_HEADERS, NOT_AVRO
 from lakeward.core.errors import SourceError
-
-NOT_AVRO: Final = "no Avro, in hexadecimal: "
-"""Precedes the bytes of a value that cannot be decoded. It is no JSON object, so its row goes into quarantine."""
 
 _dump: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 

@@ -99,8 +99,8 @@ class MessageStaging:
             return None
         count, size, last, reached = 0, 0, first[0], of.end
         place = TopicPartition.of(of.topic, of.partition)
-        part = self.new_file(table, of)
-        try:
+        with self.discarding(table):
+            part = self.new_file(table, of)
             with part.open("wb") as file:
                 writer = open_writer(file, place)
                 for some in chain([first], records):
@@ -114,9 +114,23 @@ class MessageStaging:
                 os.fsync(file.fileno())
             written_range = OffsetRange(of.topic, of.id, of.partition, of.start, reached)
             self._rename(part, table, written_range, last.timestamp or 0)
-        except OSError as error:
-            raise _write_error(table, error) from error
         return WrittenFile(written_range, count, size)
+
+    @contextmanager
+    def discarding(self, table: TableName) -> Iterator[None]:
+        """Remove the hidden files that this thread has written for a table if the context fails.
+
+        Raises SourceError where a file cannot be written.
+        """
+        try:
+            yield
+        except BaseException as error:
+            with suppress(OSError):
+                for file in self.folder(table).glob(f".*{_own_ending()}"):
+                    file.unlink()
+            if isinstance(error, OSError):
+                raise _write_error(table, error) from error
+            raise
 
     @contextmanager
     def writing(self, table: TableName, file: Path) -> Iterator[BinaryIO]:
@@ -146,7 +160,7 @@ class MessageStaging:
         Files of a topic with another id than `id_` are removed, too.
         """
         folder = self.folder(table)
-        try:
+        with self.discarding(table):
             for one in self.ranges(table):
                 if one.id != id_ or (one not in ranges and self.is_empty(table, one)):
                     (folder / one.name).unlink(missing_ok=True)
@@ -154,8 +168,6 @@ class MessageStaging:
                 part = self.new_file(table, one)
                 part.write_bytes(b"")
                 self._rename(part, table, one, 0)
-        except OSError as error:
-            raise _write_error(table, error) from error
 
     def is_empty(self, table: TableName, of: OffsetRange) -> bool:
         """Return True if a file has no messages.
@@ -177,7 +189,7 @@ class MessageStaging:
             with suppress(OSError):
                 if now - file.stat().st_mtime > _ABANDONED:
                     file.unlink()
-        return folder / f".{of.partition}-{os.getpid()}-{threading.get_ident()}.part"
+        return folder / f".{of.partition}{_own_ending()}"
 
     def _rename(self, part: Path, table: TableName, written_range: OffsetRange, millis: int) -> None:
         os.utime(part, ns=(millis * 1_000_000, millis * 1_000_000))
@@ -224,12 +236,10 @@ class MessageStaging:
         ranges_of_group = [*ranges, *([] if transactions is None else [transactions[0]])]
         if transactions is not None:
             of, millis = transactions
-            part = self.new_file(table, of)
-            try:
+            with self.discarding(table):
+                part = self.new_file(table, of)
                 part.write_bytes(b"")
                 self._rename(part, table, of, millis)
-            except OSError as error:
-                raise _write_error(table, error) from error
         self._write_note(table, _group_name(id_, positions), {"names": [one.name for one in ranges_of_group]})
         return ranges_of_group
 
@@ -272,12 +282,15 @@ class MessageStaging:
 
     def _write_note(self, table: TableName, name: str, note: Mapping[str, Any]) -> None:
         file = self.folder(table) / name
-        part = self.folder(table) / f".{name}-{os.getpid()}-{threading.get_ident()}.part"
-        try:
+        with self.discarding(table):
+            part = self.folder(table) / f".{name}{_own_ending()}"
             part.write_text(json.dumps(note), "utf-8")
             part.replace(file)
-        except OSError as error:
-            raise _write_error(table, error) from error
+
+
+def _own_ending() -> str:
+    """Return the ending of hidden files that no other process and no other thread uses."""
+    return f"-{os.getpid()}-{threading.get_ident()}.part"
 
 
 def _group_name(id_: str, positions: Mapping[int, int]) -> str:

@@ -113,6 +113,7 @@ def test_what_is_no_avro_goes_into_quarantine_with_its_bytes(tmp_path: Path, reg
     assert own.apply() == [1]
     lines = [json.loads(line) for line in own.rejects]
     assert [bytes.fromhex(line["value"].removeprefix("no Avro, in hexadecimal: ")) for line in lines] == broken
+    assert own.details == ["the message cannot be decoded as Avro"] * len(broken)
     assert {line["key"] for line in lines} == {"no Avro, in hexadecimal: 0000000003ff"}
 
 

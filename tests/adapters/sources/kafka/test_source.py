@@ -163,6 +163,37 @@ def test_a_file_that_is_not_whole_is_made_anew(tmp_path: Path) -> None:
     assert own.apply() == [1]
 
 
+@pytest.mark.parametrize("options", [{}, {"transactions": "shop.transaction"}], ids=["split", "whole"])
+@pytest.mark.parametrize(
+    "error", [StoreUnreachable("no answer"), OSError("no space left"), KeyboardInterrupt()], ids=repr
+)
+def test_a_landing_that_fails_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, options: Mapping[str, Any]
+) -> None:
+    own = feed(tmp_path, partitions=2, **options)
+    own.broker.create("shop.transaction")
+    for number in (0, 1, 1):
+        own.send(number)
+    of_other_process = own.staged / "shop" / "orders" / ".1-1-1.part"
+    of_other_process.parent.mkdir(parents=True)
+    of_other_process.write_text("half")
+
+    def breaks(broker: FakeBroker, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
+        for record in read(broker, topic, partition, start, end):
+            if (partition, record.offset) == (1, 1):
+                assert len(list(own.staged.rglob("*.*"))) > 1
+                raise error
+            yield record
+
+    read = FakeBroker.read
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeBroker, "read", breaks)
+        with pytest.raises((LakewardError, KeyboardInterrupt)):
+            own.take()
+    assert list(own.staged.rglob(".*")) == [of_other_process]
+    assert own.apply() == [1, 2, 3]
+
+
 def test_a_file_is_the_same_to_the_time_when_it_is_made_anew(tmp_path: Path) -> None:
     own = feed(tmp_path)
     own.send()
@@ -392,10 +423,34 @@ def test_a_topic_that_is_made_anew_while_it_is_read_is_not_taken_for_the_old_one
     read = FakeBroker.read
     with monkeypatch.context() as patched:
         patched.setattr(FakeBroker, "read", anew)
-        with pytest.raises(SourceError, match="created anew, or deleted, while"):
+        with pytest.raises(SourceError, match="was created anew while"):
             own.take()
     with pytest.raises(AlarmRaised, match="another one"):
         own.take()
+
+
+@pytest.mark.parametrize("error", [StoreUnreachable("no answer"), SourceError("messages were deleted")], ids=str)
+@pytest.mark.parametrize("options", [{}, {"transactions": "shop.transaction"}], ids=["split", "whole"])
+def test_a_topic_that_is_deleted_while_it_is_read_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: LakewardError, options: Mapping[str, Any]
+) -> None:
+    own = with_ten(tmp_path)
+    own.options = {**own.options, **options}
+
+    def deleted(broker: FakeBroker, topic: str, *_: int) -> Iterator[Record]:
+        del broker.made[topic]
+        raise error
+
+    def silent(*_: object) -> Iterator[Record]:
+        raise error
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FakeBroker, "read", silent)
+        with pytest.raises(type(error), match=str(error)):
+            own.take()
+        patched.setattr(FakeBroker, "read", deleted)
+        with pytest.raises(SourceError, match=f"its topic {TOPIC} was deleted while"):
+            own.take()
 
 
 # Many tables, and the group.

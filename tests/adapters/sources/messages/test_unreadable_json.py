@@ -38,6 +38,7 @@ LINES = {
     '{"a": 1} {"a": 1}': WORDS,
     '{"a": 1': WORDS,
     '["a", "a"]': WORDS,
+    "no Avro, in hexadecimal: 00": "the message cannot be decoded as Avro",
 }
 """Lines, and why each is no object that can be read."""
 

@@ -15,7 +15,15 @@ from typing import Any, Final
 
 from lakeward.adapters.sources.messages.decoded import LONG_DOUBLE, TINY
 from lakeward.adapters.sources.messages.json.variant_values import Number, of_number, text_in
-from lakeward.adapters.sources.messages.message import CONSTANT, END, ESCAPED, HALF, HALF_WORDS
+from lakeward.adapters.sources.messages.message import (
+    CONSTANT,
+    END,
+    ESCAPED,
+    HALF,
+    HALF_WORDS,
+    NOT_AVRO,
+    NOT_AVRO_WORDS,
+)
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 
 Object = dict[str, Any]
@@ -127,7 +135,7 @@ class Documents:
             raise SparkNeeded("a line is nested too deeply") from error
         except ValueError:
             _check_broken(original)
-            return None, NO_OBJECT
+            return None, NOT_AVRO_WORDS if original.startswith(NOT_AVRO) else NO_OBJECT
         if text.count("{") + text.count("[") > _MOST_DEPTH or len(text) > 40_000:
             _check_limits(value, 0)
         return value, None
