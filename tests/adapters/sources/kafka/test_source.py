@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ import pytest
 from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed, check_history, dimension_of, feed, message
 
-from lakeward.adapters.sources.kafka.broker import Record
+from lakeward.adapters.sources.kafka.broker import Record, Records
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, parse_ranges
 from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging
 from lakeward.adapters.sources.kafka.staging.transfer import Transfer
@@ -178,12 +178,12 @@ def test_a_landing_that_fails_leaves_no_file(
     of_other_process.parent.mkdir(parents=True)
     of_other_process.write_text("half")
 
-    def breaks(broker: FakeBroker, topic: str, partition: int, start: int, end: int) -> Iterator[Record]:
-        for record in read(broker, topic, partition, start, end):
+    def breaks(broker: FakeBroker, topic: str, partition: int, start: int, end: int) -> Iterator[Records]:
+        for record in chain.from_iterable(read(broker, topic, partition, start, end)):
             if (partition, record.offset) == (1, 1):
                 assert len(list(own.staged.rglob("*.*"))) > 1
                 raise error
-            yield record
+            yield Records.of([record])
 
     read = FakeBroker.read
     with monkeypatch.context() as patched:
