@@ -80,6 +80,13 @@ def test_maintenance_removes_deleted_rows_old_snapshots_and_orphan_files(project
     assert maintain(project, "--dry-run")["files"] == 0
 
 
+def test_deleted_rows_stay_where_the_policy_says_so(project: Project) -> None:
+    run_all_files(project)
+    kept = POLICY.replace("deleted_rows = 0.5, small_files = 0", "deleted_rows = 0, small_files = 50")
+    project.configure(tables=kept)
+    assert maintain(project, "--dry-run")["files"] == 0
+
+
 def test_many_small_files_become_one(project: Project) -> None:
     project.configure(tables=POLICY.replace("small_files = 0", "small_files = 3").replace('"1s"', '"never"'))
     for number in range(4):

@@ -12,6 +12,7 @@ from lakeward.core.ports.operations import (
     MaintenancePolicy,
     MaintenanceReport,
     RollbackPreview,
+    SmallFiles,
     Version,
     Versions,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "Selection",
     "SettingsStore",
     "SkippedKeys",
+    "SmallFiles",
     "Source",
     "SourceCatalogue",
     "SourceDatabase",

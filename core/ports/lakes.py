@@ -11,7 +11,7 @@ from lakeward.core.events import Key
 from lakeward.core.operations.key_state import KeyState
 from lakeward.core.ports.change_log import ChangeLog
 from lakeward.core.ports.frames import F
-from lakeward.core.ports.operations import Adoption, Layout, Maintenance, Versions
+from lakeward.core.ports.operations import Adoption, Layout, Maintenance, SmallFiles, Versions
 from lakeward.core.ports.quarantine import Quarantine
 from lakeward.core.ports.reading import TableReader
 from lakeward.core.ports.tables import DirectLoads, Table, TableState
@@ -30,6 +30,7 @@ class Opened(Generic[F]):
     - `layout`: change table options of a table that has rows.
     - `reader`: read the whole table, for `verify` and `as-of`.
     - `loads`: write a full load while it is read.
+    - `small_files`: merge small files between two batches.
 
     `parts` are the unquoted parts of the name that SQL engines use. If empty, they are the schema and the table of
     the source.
@@ -45,6 +46,7 @@ class Opened(Generic[F]):
     layout: Layout | None = None
     reader: TableReader[F] | None = None
     loads: DirectLoads[F] | None = None
+    small_files: SmallFiles | None = None
     parts: Sequence[str] = ()
 
 

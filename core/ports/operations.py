@@ -152,6 +152,21 @@ class Maintenance(Protocol):
         ...
 
 
+class SmallFiles(Protocol):
+    """Merges the small files of one table between two batches of a run that follows. Changes no row.
+
+    A format has it if merging takes less time than the batches lose by small files.
+    """
+
+    def merge(self, policy: MaintenancePolicy, size: int) -> MaintenanceReport:
+        """Merge files of fewer than `size` bytes if a partition has as many of them as `small` of the policy.
+
+        `size` is less than `file_size` of the policy. The other steps of the policy are left out. The commit has no
+        progress. Raises CommitConflict if another writer committed first.
+        """
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalTable:
     """A table that another engine wrote.

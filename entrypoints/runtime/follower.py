@@ -284,7 +284,7 @@ def follow_tables(
     runs = _runs_of(tables, {} if runs is None else runs)
     schedule = _schedule_of(container.configured(), runs, stop)
     with Inbox(container.queue(), runs) as inbox:
-        worker = TableWorker(container, runs, observer, stop, inbox, single_listing=True)
+        worker = TableWorker(container, runs, observer, stop, inbox, single_listing=True, merges=True)
         workers = _Workers(worker, join_scheduler, schedule)
         loop = FollowLoop(
             scheduler=make_scheduler(container, workers.take, pool),

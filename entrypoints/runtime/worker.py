@@ -10,10 +10,11 @@ from typing import Any
 
 import structlog
 
-from lakeward.core.errors import SetupError
+from lakeward.core.errors import CommitConflict, LakewardError, SetupError
 from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.ledger.selection import ObjectSelection
 from lakeward.core.merge.counts import Counts
+from lakeward.core.operations.small_files import is_due, merge_small_files
 from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import Job, Report
 from lakeward.core.ports import Notice
@@ -26,6 +27,7 @@ from lakeward.entrypoints.runtime.reporting.logs import log_failure
 from lakeward.entrypoints.runtime.scheduler import TableOutcome
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import Observer, TableRun
+from lakeward.entrypoints.settings.models.maintenance import maintenance_policy
 from lakeward.plugins.manager import who_raised
 
 log = structlog.get_logger()
@@ -36,8 +38,9 @@ class TableWorker:
     """Applies batches of tables, in any thread; `runs` holds the results by table name.
 
     An opened table stays open in `jobs` until it fails, so that its change log is read once. With
-    `single_listing`, a table is done after the batch that has the last of the listed objects. The notices of a
-    table stay in `inbox` until their changes are committed.
+    `single_listing`, a table is done after the batch that has the last of the listed objects. With `merges`, its
+    small files are merged after some batches. The notices of a table stay in `inbox` until their changes are
+    committed.
     """
 
     container: Container
@@ -46,6 +49,7 @@ class TableWorker:
     stop: Stop
     inbox: Inbox
     single_listing: bool = False
+    merges: bool = False
     jobs: dict[str, Job[Any]] = field(default_factory=dict)
     registrar: Registrar = field(init=False)
 
@@ -121,8 +125,28 @@ class TableWorker:
 
         apply_changes(job, observe, on_batch, lambda: bool(reports) or self.stop.is_asked, on_others, on_listed)
         _clear_failure(run)
+        if self.merges and reports and not self.stop.is_asked:
+            self._merge(job, reports[-1].progress.batch)
         is_done = not reports or (self.single_listing and reports[-1].is_last)
         return TableOutcome.DONE if is_done else TableOutcome.MORE
+
+    def _merge(self, job: Job[Any], batch: int) -> None:
+        """Merge small files, if they are due after a batch. A failure is logged and fails no batch."""
+        settings = self.container.configured().maintenance_of(job.dimension.name)
+        policy = maintenance_policy(settings)
+        if not is_due(batch, policy):
+            return
+        try:
+            report = merge_small_files(job, policy)
+        except CommitConflict as error:  # they are merged later
+            log.debug("small files were not merged", error=error.what)
+        except LakewardError as error:
+            log.warning("small files were not merged", error=error.what, found=error.found, todo=error.todo)
+        except Exception as error:  # the batch is committed, and the next one needs no merge
+            log.warning("small files were not merged", error=repr(error), exc_info=error)
+        else:
+            if report.files:
+                log.info("merged small files", files=report.files, bytes=report.bytes)
 
     def _job(self, run: TableRun) -> Job[Any]:
         table = str(run.table)

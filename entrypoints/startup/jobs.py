@@ -22,6 +22,7 @@ from lakeward.core.ports import (
     Opened,
     Quarantine,
     Queue,
+    SmallFiles,
     Source,
     Statistics,
     Table,
@@ -81,6 +82,7 @@ _PARTS: Final[Mapping[str, type]] = {
     "layout": Layout,
     "reader": TableReader,
     "loads": DirectLoads,
+    "small_files": SmallFiles,
 }
 """The ports of an opened table."""
 

@@ -87,7 +87,10 @@ class IcebergLake:
         from lakeward.adapters.formats.shared.operations.opened_table import opened_table  # noqa: PLC0415  # and here
 
         table = self._table(dimension)
-        return opened_table(table, table.name, IcebergMaintenance(table), IcebergLayout(table), TableLoads(table))
+        maintenance = IcebergMaintenance(table)
+        return opened_table(
+            table, table.name, maintenance, IcebergLayout(table), TableLoads(table), small_files=maintenance
+        )
 
     def joined(self, joining: JoinDefinition) -> JoinedLakeTable:
         """Return a joined table; its first commit creates it."""

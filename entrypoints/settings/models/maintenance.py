@@ -36,7 +36,7 @@ class MaintainSettings(Strict):
     small_files: NonNegativeInt = Field(
         20,
         description="The number of small files in a partition at which they are compacted into larger ones. `0` "
-        "compacts none.",
+        "compacts none. A run that follows merges those of Iceberg tables: see docs/how-to/follow.md.",
     )
     file_size: ByteSize = Field(
         ByteSize(128 * 1024 * 1024),

@@ -24,6 +24,7 @@ from lakeward.adapters.memory import MemoryLedger, MemoryQueue, MemoryTarget
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import (
     AlarmRaised,
+    CommitConflict,
     ConfigError,
     EngineLost,
     LakewardError,
@@ -35,8 +36,9 @@ from lakeward.core.errors import (
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
+from lakeward.core.operations.small_files import MOST_BYTES
 from lakeward.core.pipeline.job import BATCH_STEPS, Report
-from lakeward.core.ports import Notice
+from lakeward.core.ports import MaintenancePolicy, MaintenanceReport, Notice
 from lakeward.core.settings.layers import MergedSettings, SettingsLayer, merge
 from lakeward.entrypoints.commands import run as run_command
 from lakeward.entrypoints.commands.run import exit_code
@@ -52,6 +54,7 @@ from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import TableRun
 from lakeward.entrypoints.runtime.worker import TableWorker
 from lakeward.entrypoints.settings.configuration import Configuration, validate
+from lakeward.entrypoints.settings.models.maintenance import MaintainSettings, maintenance_policy
 from lakeward.entrypoints.startup.context import complete
 from lakeward.entrypoints.startup.findings import Findings
 from lakeward.plugins.manager import load
@@ -836,6 +839,53 @@ def test_thirty_batches_leave_no_more_behind_than_one() -> None:
     _, runs = followed(lake, until=400)
     (run,) = [run for run in runs if run.batches]
     assert (run.batches, run.files, run.counts.read, len(run.reports)) == (30, 30, 60, 1)
+
+
+def merging(monkeypatch: pytest.MonkeyPatch, merge: Callable[[MaintenancePolicy, int], MaintenanceReport]) -> None:
+    """Let the tables in memory merge small files by a function."""
+    usual = MemoryTarget.open
+    port = SimpleNamespace(merge=merge)
+    monkeypatch.setattr(MemoryTarget, "open", lambda self, d: replace(usual(self, d), small_files=port))
+
+
+def test_small_files_are_merged_after_each_twentieth_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    merged: list[tuple[int, MaintenancePolicy, int]] = []
+    lake = waiting(*[(NAMES[0], order) for order in range(1, 42)])
+
+    def merge(policy: MaintenancePolicy, size: int) -> MaintenanceReport:
+        merged.append((lake.target.tables[NAMES[0]].progress.batch, policy, size))
+        return MaintenanceReport(files=20, bytes=7)
+
+    merging(monkeypatch, merge)
+    with capture_logs() as logs:
+        followed(lake, is_enough=lambda seen: len(seen.commits) == 41)
+    policy = maintenance_policy(MaintainSettings())
+    assert merged == [(20, policy, MOST_BYTES), (40, policy, MOST_BYTES)]
+    told_of = [(line["files"], line["bytes"]) for line in logs if line["event"] == "merged small files"]
+    assert told_of == [(20, 7)] * 2
+
+
+@pytest.mark.parametrize(
+    ("error", "level"),
+    [
+        (TableError("it cannot be written", found="a full disk", todo="Make room."), "warning"),
+        (OSError("no such file"), "warning"),
+        (CommitConflict("another writer was first"), "debug"),
+    ],
+)
+def test_a_merge_of_small_files_that_fails_stops_no_batch(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, level: str
+) -> None:
+    def fail(_: MaintenancePolicy, __: int) -> MaintenanceReport:
+        raise error
+
+    merging(monkeypatch, fail)
+    lake = waiting(*[(NAMES[0], order) for order in range(1, 22)])
+    with capture_logs() as logs:
+        _, runs = followed(lake, is_enough=lambda seen: len(seen.commits) == 21)
+    assert lake.state(NAMES[0]) == {(1,): 21, (2,): 21}
+    assert [run.error for run in runs] == [None] * len(NAMES)
+    assert [line["log_level"] for line in logs if line["event"] == "small files were not merged"] == [level]
 
 
 def test_turns_of_tables_side_by_side_end_alike() -> None:

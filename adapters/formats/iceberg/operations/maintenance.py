@@ -7,11 +7,13 @@ keeps it from expiry.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from lakeward.adapters.formats.iceberg.java import Jvm, committing
 from lakeward.adapters.formats.iceberg.metadata.progress import TAG, last_of_ours
+from lakeward.adapters.formats.iceberg.operations.file_merge import merge_files
 from lakeward.adapters.formats.shared.side_tables.side_table import CHANGES, QUARANTINE
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.core.ports import MaintenancePolicy, MaintenanceReport
@@ -23,6 +25,8 @@ _NOTE: Final = ("lakeward.maintenance", "compaction")
 """A snapshot property that marks our compactions, for people."""
 
 _NEVER: Final = 2**31 - 1
+_ALL_ROWS: Final = 1.0
+"""The greatest share of deleted rows that Iceberg accepts; without it the share is 0.3."""
 
 
 class IcebergMaintenance:
@@ -44,17 +48,23 @@ class IcebergMaintenance:
         """Compact data files; return their number and bytes. A dry run plans in the same way."""
         if policy.deleted is None and policy.small is None:
             return 0, 0
-        table, options = jvm.table(*self.table.name), _options(jvm, policy)
-        planner = jvm.iceberg.actions.BinPackRewriteFilePlanner(table)
-        planner.init(options)
-        groups = list(jvm.iterate(planner.plan().groups()))
-        files = sum(group.inputFileNum() for group in groups)
-        size = sum(group.inputFilesSizeInBytes() for group in groups)
-        if files and not is_dry:
-            actions = jvm.iceberg.spark.actions.SparkActions.get(jvm.spark._jsparkSession)
-            options.put("remove-dangling-deletes", "true")
-            actions.rewriteDataFiles(table).options(options).snapshotProperty(*_NOTE).execute()
-        return int(files), int(size)
+        return _rewrite_files(jvm, jvm.table(*self.table.name), _options(jvm, policy), is_dry=is_dry)
+
+    def merge(self, policy: MaintenancePolicy, size: int) -> MaintenanceReport:
+        """Merge small files in this process where it can, else by Iceberg's action."""
+        if policy.small is None:
+            return MaintenanceReport()
+        jvm, name = Jvm(self.table.spark()), self.table.dimension.name
+        with committing(str(name)):
+            table = jvm.table(*self.table.name)
+            merged = merge_files(
+                jvm, table, self.table.catalog.io(name), count=policy.small, size=size, note=_NOTE
+            )
+            if merged is None:
+                options = _options(jvm, replace(policy, deleted=None))
+                options.put("min-file-size-bytes", str(size))
+                merged = _rewrite_files(jvm, table, options, is_dry=False)
+        return MaintenanceReport(files=merged[0], bytes=merged[1])
 
     def _expire(self, jvm: Jvm, policy: MaintenancePolicy, *, is_dry: bool) -> int:
         """Expire snapshots; return how many. Our last one is tagged first, in case others have moved the tag."""
@@ -99,11 +109,24 @@ class IcebergMaintenance:
         return tuple(sorted(orphans))
 
 
+def _rewrite_files(jvm: Jvm, table: Any, options: Any, *, is_dry: bool) -> tuple[int, int]:
+    """Rewrite the files that are due by Iceberg's options; return their number and bytes."""
+    planner = jvm.iceberg.actions.BinPackRewriteFilePlanner(table)
+    planner.init(options)
+    groups = list(jvm.iterate(planner.plan().groups()))
+    files = sum(group.inputFileNum() for group in groups)
+    size = sum(group.inputFilesSizeInBytes() for group in groups)
+    if files and not is_dry:
+        actions = jvm.iceberg.spark.actions.SparkActions.get(jvm.spark._jsparkSession)
+        options.put("remove-dangling-deletes", "true")
+        actions.rewriteDataFiles(table).options(options).snapshotProperty(*_NOTE).execute()
+    return int(files), int(size)
+
+
 def _options(jvm: Jvm, policy: MaintenancePolicy) -> Any:
     """Return a compaction policy as a Java map of Iceberg's options."""
     options = jvm.gateway.jvm.java.util.HashMap()
     options.put("target-file-size-bytes", str(policy.file_size))
     options.put("min-input-files", str(_NEVER if policy.small is None else policy.small))
-    if policy.deleted is not None:
-        options.put("delete-ratio-threshold", str(policy.deleted))
+    options.put("delete-ratio-threshold", str(_ALL_ROWS if policy.deleted is None else policy.deleted))
     return options

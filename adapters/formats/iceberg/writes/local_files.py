@@ -21,7 +21,12 @@ from lakeward.adapters.formats.iceberg.writes.data_files import DataFile, DataFi
 from lakeward.adapters.formats.iceberg.writes.position_deletes import deleted_positions
 from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.side_tables.side_table import with_schema
-from lakeward.adapters.formats.shared.storage.parquet_files import MOST_KEPT_FILES, StoredFile, read_rows
+from lakeward.adapters.formats.shared.storage.parquet_files import (
+    MOST_KEPT_FILES,
+    StoredFile,
+    read_live_rows,
+    read_rows,
+)
 
 _FIELD_ID: Final = b"PARQUET:field_id"
 _FORMS: Final = {
@@ -43,7 +48,7 @@ def find_rows(
     schema = _schema(jvm, table.schemas().get(snapshot.schemaId()))
     fields = {field.name: field for field in schema.fields if field.name in wanted}
     ids = {name: field.field_id for name, field in fields.items()}
-    stored = _stored(str(table.name()), files, io, ids)
+    stored = _stored(str(table.name()), files.at_most(MOST_KEPT_FILES), io, ids)
     if stored is None or any(field.initial_default is not None for field in fields.values()):
         return None
     types = {column.name: arrow_type(column.type) for column in columns_in(schema, str(table.name()))}
@@ -52,20 +57,35 @@ def find_rows(
     return read_rows(stored, partial(_names, ids, is_partitioned), schema_of_rows, keys)
 
 
-def _stored(table: str, files: DataFiles, io: FileIO, ids: Mapping[str, int]) -> Sequence[StoredFile] | None:
+def read_files(jvm: Jvm, table: Any, files: Mapping[str, DataFile], io: FileIO) -> pa.Table | None:
+    """Return the rows in some files, with the columns that the table has now; None if only Spark can read them.
+
+    No file has a partition.
+    """
+    schema = _schema(jvm, table.schema())
+    ids, name = {field.name: field.field_id for field in schema.fields}, str(table.name())
+    stored = _stored(name, files, io, ids)
+    if stored is None or any(field.initial_default is not None for field in schema.fields):
+        return None
+    types = pa.schema([(column.name, arrow_type(column.type)) for column in columns_in(schema, name)])
+    return read_live_rows(stored, partial(_names, ids, False), types)
+
+
+def _stored(
+    table: str, files: Mapping[str, DataFile] | None, io: FileIO, ids: Mapping[str, int]
+) -> Sequence[StoredFile] | None:
     """Return the files for this process to read; None if they are too many, or of a form that it cannot read.
 
     `ids` has the field ids of the columns to read, by name.
     """
     columns = tuple(ids.items())
-    data_files = files.at_most(MOST_KEPT_FILES)
-    if data_files is None or not all(file.is_simple for file in data_files.values()):
+    if files is None or not all(file.is_simple for file in files.values()):
         return None
     return [
         StoredFile(
             path, io.new_input(path).open, partial(_deleted, table, io, file, path), (path, file.size, columns)
         )
-        for path, file in data_files.items()
+        for path, file in files.items()
     ]
 
 

@@ -14,7 +14,7 @@ from lakeward.adapters.formats.shared.resolution.resolver import Resolve
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
 from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.core.plan import MergePlan
-from lakeward.core.ports import DirectLoads, Layout, Maintenance, MergeResult, Opened, Table
+from lakeward.core.ports import DirectLoads, Layout, Maintenance, MergeResult, Opened, SmallFiles, Table
 
 
 class FormatTable(Table[Frame], Protocol):
@@ -49,8 +49,12 @@ def opened_table(
     maintenance: Maintenance,
     layout: Layout,
     loads: DirectLoads[Frame] | None = None,
+    small_files: SmallFiles | None = None,
 ) -> Opened[Frame]:
-    """Return the ports of a table whose name in the lake has these parts. `loads` is None without direct loads."""
+    """Return the ports of a table whose name in the lake has these parts.
+
+    `loads` and `small_files` are None if the format does not have them.
+    """
     side_tables = table.side_tables
     return Opened(
         name=".".join(parts),
@@ -63,5 +67,6 @@ def opened_table(
         layout=layout,
         reader=SparkTableReader(side_tables, table.snapshot),
         loads=loads,
+        small_files=small_files,
         parts=parts,
     )

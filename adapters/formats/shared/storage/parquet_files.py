@@ -105,6 +105,19 @@ def read_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema, keys
         return None
 
 
+def read_live_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema) -> pa.Table | None:
+    """Return the `wanted` columns of all rows that are not deleted; None if only Spark can read them."""
+    if any(not _is_simple(field.type) for field in wanted):
+        return None
+    try:
+        with ExitStack() as opened_files, ThreadPoolExecutor(_AT_ONCE) as pool:
+            reader = _Reader(names, wanted, pa.table({}), opened_files)
+            opened = list(pool.map(reader.open, files))
+            return None if None in opened else pa.concat_tables([*pool.map(reader.live_rows, opened)])
+    except (OSError, pa.ArrowException):  # Spark reads the files, or reports what is wrong with them
+        return None
+
+
 def _is_comparable(type_: pa.DataType, keys: pa.ChunkedArray) -> bool:
     return any(is_one(type_) for is_one in _KEY_TYPES) or (type_ == keys.type == pa.float64() and are_whole(keys))
 
@@ -164,6 +177,13 @@ class _Reader:
             first += count
         return pa.concat_tables(parts)
 
+    def live_rows(self, file: _OpenFile) -> pa.Table:
+        """Return all rows of a file, without deleted rows."""
+        rows = file.parquet.read(list(file.names.values()), use_threads=False)
+        live = BitMap64(range(rows.num_rows)) - file.stored.deleted()
+        all_rows = pa.Table.from_arrays(self._columns(rows, file), schema=self.wanted)
+        return all_rows.take(pa.array(np.frombuffer(live.to_array(), np.uint64)))
+
     def _is_kept(self, file: _OpenFile) -> bool:
         """Return whether all wanted columns of a file are read at once, to be kept."""
         is_whole = len(file.names) == len(self.wanted)
@@ -197,14 +217,18 @@ class _Reader:
         return rows[names[name]].cast(self.wanted.field(name).type)
 
     def _rows(self, rows: pa.Table, file: _OpenFile, positions: np.ndarray[Any, Any]) -> pa.Table:
-        columns = [
+        paths = pa.repeat(pa.scalar(file.stored.path, pa.string()), rows.num_rows)
+        columns = [*self._columns(rows, file), paths, pa.array(positions)]
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def _columns(self, rows: pa.Table, file: _OpenFile) -> Sequence[pa.ChunkedArray]:
+        """Return the wanted columns, NULL where the file lacks them."""
+        return [
             self._column(rows, file.names, field.name)
             if field.name in file.names
             else pa.nulls(rows.num_rows, field.type)
             for field in self.wanted
         ]
-        paths = pa.repeat(pa.scalar(file.stored.path, pa.string()), rows.num_rows)
-        return pa.Table.from_arrays([*columns, paths, pa.array(positions)], schema=self.schema)
 
     def _may_have(self, file: _OpenFile, group: int) -> bool:
         """Return whether a row group may have rows with wanted keys, by its bounds of whole numbers."""

@@ -18,7 +18,12 @@ from pyroaring import BitMap64
 
 from lakeward.adapters.formats.shared.storage import parquet_files
 from lakeward.adapters.formats.shared.storage.loaded_columns import kept_columns
-from lakeward.adapters.formats.shared.storage.parquet_files import MOST_FILES, StoredFile, read_rows
+from lakeward.adapters.formats.shared.storage.parquet_files import (
+    MOST_FILES,
+    StoredFile,
+    read_live_rows,
+    read_rows,
+)
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 
 Row = Mapping[str, Any]
@@ -256,3 +261,32 @@ def test_what_only_spark_knows_to_read_is_left_to_it(stored: Any, wanted: pa.Sch
 def test_large_files_are_left_to_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parquet_files, "_MOST_BYTES", 1)
     assert read_rows([_file(pa.table({"id": [1]}))], _same, _INT, pa.table({"id": [1]})) is None
+
+
+def test_all_rows_that_are_not_deleted_are_read_with_the_columns_of_the_table() -> None:
+    """A file may lack a column that the table has now, or have it in a narrower type or under another name."""
+    files = [
+        _file(pa.table({"id": pa.array([1, 2, 3], pa.int32())}), 0, [0, 2]),
+        _file(pa.table({"key": pa.array([4], pa.int64()), "note": ["d"]}), 1),
+        _file(pa.table({"id": pa.array([5], pa.int64()), "note": ["e"]}), 2, [0]),
+    ]
+    wanted = pa.schema([("note", pa.string()), ("id", pa.int64())])
+
+    def names(schema: pa.Schema) -> Mapping[str, str]:
+        return {("id" if name == "key" else name): name for name in schema.names}
+
+    rows = read_live_rows(files, names, wanted)
+    assert rows is not None
+    assert rows.schema == wanted
+    assert rows.to_pylist() == [{"note": None, "id": 2}, {"note": "d", "id": 4}]
+
+
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [
+        (pa.table({"id": ["a"]}), pa.schema([("id", pa.int64())])),
+        (pa.table({"id": [[1]]}), pa.schema([("id", pa.list_(pa.int64()))])),
+    ],
+)
+def test_rows_in_types_that_only_spark_reads_are_left_to_it(rows: pa.Table, wanted: pa.Schema) -> None:
+    assert read_live_rows([_file(rows)], lambda schema: {name: name for name in schema.names}, wanted) is None
