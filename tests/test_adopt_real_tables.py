@@ -138,8 +138,8 @@ def test_a_golden_delta_table_is_adopted_and_continued(project: Project, name: s
     changed = golden.change(rows[other])
     new = {**changed, key: golden.new}
     lines = [("D", rows.pop(gone)), ("U", changed), ("I", new)]
-    told = adopted(project, "100000000.parquet", parquet(lines, expected.schema))
-    assert told["rows"] == len(expected)
+    output = adopted(project, "100000000.parquet", parquet(lines, expected.schema))
+    assert output["rows"] == len(expected)
     wanted = [*(rows | {other: changed, golden.new: new}).values()]
     found = [{name: row[name] for name in columns} for row in by_duckdb(str(target)).to_pylist()]
     assert sorted(found, key=lambda row: row[key]) == sorted(wanted, key=lambda row: row[key])

@@ -309,8 +309,8 @@ def test_all_is_made_anew_after_a_truncate_or_a_rollback_and_maintenance_changes
     last = joined(project)["last"]
     assert last["whole"] == ["batch 2 of orders was rolled back, dropped or has expired"]
     assert summary(project)[1] == (1, "Ann", 3, 100, 50, 20)
-    cared = {one["table"] for one in project.call("maintain", "--json").document["tables"]}
-    assert cared == {"shop.customer", "shop.orders", "dw.customer_summary"}
+    maintained = {one["table"] for one in project.call("maintain", "--json").document["tables"]}
+    assert maintained == {"shop.customer", "shop.orders", "dw.customer_summary"}
     assert summary(project)[1] == (1, "Ann", 3, 100, 50, 20)
 
 

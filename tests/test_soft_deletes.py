@@ -41,10 +41,10 @@ def test_soft_deleted_rows_stay_in_their_table_and_leave_joined_tables(project: 
     assert joined(project)["error"] is None
     assert project.rows(columns=COLUMNS) == [(1, "b", False), (2, "back", False), (3, "a", True)]
     assert project.rows("items", "dw", ("id", "name")) == [(1, "b"), (2, "back")]
-    told = project.call("explain", "shop.item", "3", "--json").document
-    assert [event["operation"] for event in told["events"]] == ["insert", "delete"]
-    assert told["is_whole"] is True, told
-    assert (told["stored"]["cells"], told["stored"]["deleted"]) == ({"id": 3, "name": "a"}, True)
+    explanation = project.call("explain", "shop.item", "3", "--json").document
+    assert [event["operation"] for event in explanation["events"]] == ["insert", "delete"]
+    assert explanation["is_whole"] is True, explanation
+    assert (explanation["stored"]["cells"], explanation["stored"]["deleted"]) == ({"id": 3, "name": "a"}, True)
     shown = project.call("explain", "shop.item", "3").out
     assert "applied: the row is deleted, and its values stay" in " ".join(shown.split())
     assert "stored now: id 3 · name a · deleted · position 2026-11-06 10:00:00 UTC" in shown

@@ -185,11 +185,11 @@ class Player:
             work(self._watch(end))
         except Crash:
             work(self._watch(None))
-        self.moments.append(self.look())
+        self.moments.append(self.observe())
         if self.expected is not None:
             self._check(self.moments[-1], self.expected[len(self.moments) - 1])
 
-    def look(self) -> Moment:
+    def observe(self) -> Moment:
         """Return the visible state of the table."""
         opened = self.lake.open(self.script.dimension)
         progress = opened.table.state().progress

@@ -120,7 +120,7 @@ FoldsTheNewestOfOldTruncates = mutate_table(
 )
 TrimsTruncatesBelowTheMark = mutate_table(
     "trims truncates below the low watermark although a held key is older",
-    spoil=patched(base_rows, "truncate_instants", lambda _told, _epoch: {}),
+    spoil=patched(base_rows, "truncate_instants", lambda _truncates, _epoch: {}),
 )
 RemovesSupersededVersions = mutate_table(
     "removes superseded knowledge, like a history without it",

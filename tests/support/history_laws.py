@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
-from history_model import Told, histories, of_one_key
+from history_model import ExpectedVersion, histories, of_one_key
 from model_laws import Player, Way, draw_features, loaded_by
 
 from lakeward.core.dimension import Dimension, Lateness, TableName
@@ -58,7 +58,9 @@ def check_database(random: Random) -> None:
     runs_back = dict.fromkeys(range(source.ended + 1), 0) if features.moves else dict[int, int]()
     events = [dated(random, event, runs_back) for event in source.events]
     rows = apply(dimension, {}, random.sample(events, len(events))).rows
-    periods_by_key = {key: told(row.versions, columns.tracked) for key, row in rows.items() if row.versions}
+    periods_by_key = {
+        key: tracked_versions(row.versions, columns.tracked) for key, row in rows.items() if row.versions
+    }
     clock = {event.time: event.instant for event in events}
     assert periods_by_key == histories(
         source, columns.tracked, lambda time: clock[time] or 0, lambda e: clock[e.time] or 0
@@ -102,8 +104,8 @@ def history_columns(dimension: Dimension) -> Columns:
     return columns
 
 
-def told(versions: Versions, names: tuple[str, ...]) -> list[Told]:
-    return [Told(v.valid_from, v.valid_to, {name: v.cells[name] for name in names}) for v in versions]
+def tracked_versions(versions: Versions, names: tuple[str, ...]) -> list[ExpectedVersion]:
+    return [ExpectedVersion(v.valid_from, v.valid_to, {name: v.cells[name] for name in names}) for v in versions]
 
 
 def draw_events(random: Random) -> list[ChangeEvent]:
@@ -126,7 +128,9 @@ def check_key(random: Random) -> None:
     row = apply(ONE, {}, events).rows[(1,)]
     states = [(e.instant or 0, None if e.operation is Operation.DELETE else e.cells) for e in events]
     expected = of_one_key(states, ["a"], ["k"], ["p"])
-    periods_of_row = [Told(v.valid_from, v.valid_to, dict(v.cells), dict(v.previous)) for v in row.versions]
+    periods_of_row = [
+        ExpectedVersion(v.valid_from, v.valid_to, dict(v.cells), dict(v.previous)) for v in row.versions
+    ]
     assert periods_of_row == expected
 
 

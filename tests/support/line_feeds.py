@@ -140,8 +140,8 @@ source = st.fixed_dictionaries(
 ).map(json.dumps)
 operation = st.sampled_from(['"c"', '"u"', '"u"', '"d"', '"r"', '"t"', '"m"', '"x"', "null", "7"])
 envelope = st.builds(
-    lambda op, before, after, told, block: (
-        f'{{"op": {op}, "before": {before}, "after": {after}, "source": {told}, "transaction": {block}}}'
+    lambda op, before, after, source, block: (
+        f'{{"op": {op}, "before": {before}, "after": {after}, "source": {source}, "transaction": {block}}}'
     ),
     operation,
     st.one_of(row, st.just("null")),
@@ -158,7 +158,7 @@ marker = st.sampled_from(
 )
 wrapped = st.one_of(envelope, envelope, envelope.map('{{"schema": {{}}, "payload": {}}}'.format), marker)
 flat = st.builds(
-    lambda image, told, op: f"{{{image[1:-1]}{told}{op}}}",
+    lambda image, metadata, op: f"{{{image[1:-1]}{metadata}{op}}}",
     row,
     st.sampled_from(
         [

@@ -601,7 +601,7 @@ def machine(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
     found.delete_state_machine(stateMachineArn=MACHINE)
 
 
-def told(stack: Stack, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def set_environment(stack: Stack, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the environment be that of a function of the template."""
     variables = stack.template["Resources"][f"{title}Function"]["Properties"]["Environment"]["Variables"]
     for name, value in stack.resolve(variables).items():
@@ -643,7 +643,7 @@ def test_a_function_may_do_what_it_does_and_nothing_else(
     deployed: Deployed, machine: Any, title: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack = deployed.render(settings(), dms="existing")
-    told(stack, title, monkeypatch)
+    set_environment(stack, title, monkeypatch)
     name, does = FUNCTIONS[title]
     deployed.requests.clear()
     does(deployed, machine)

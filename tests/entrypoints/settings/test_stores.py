@@ -528,12 +528,12 @@ def test_check_says_which_table_cannot_be_read_and_that_the_lake_or_the_ledger_d
     errors: dict[TableName, LakewardError] = {}
     usual = MemoryTarget.table_state
 
-    def standing(self: MemoryTarget, dimension: Dimension) -> TableState:
+    def table_state(self: MemoryTarget, dimension: Dimension) -> TableState:
         if dimension.name in errors:
             raise errors[dimension.name]
         return usual(self, dimension)
 
-    monkeypatch.setattr(MemoryTarget, "table_state", standing)
+    monkeypatch.setattr(MemoryTarget, "table_state", table_state)
     write(tmp_path, MEMORY, '[tables."shop.orders"]\nkey = ["id"]\n[tables."shop.lines"]\nkey = ["id"]\n')
     errors[LINES] = TableError("shop.lines: its metadata are gone")
     document = lakeward("settings", "check", "--json").document
