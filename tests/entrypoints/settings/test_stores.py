@@ -358,7 +358,7 @@ def test_check_says_what_is_wrong_by_table_and_ends_with_1(lakeward: Command) ->
         "shop.orders": (["lakeward.toml", "more.json"], False, False),
         "shop.old": (["more.json"], True, True),
     }
-    assert document["exit_code"] == 1
+    assert (document["exit_code"], document["schema_version"]) == (1, 2)
 
 
 def test_check_of_settings_that_are_fine_ends_with_0(lakeward: Command, tmp_path: Path) -> None:
