@@ -225,7 +225,7 @@ def local_rows(endpoint: Endpoint) -> list[dict[str, Any]] | None:
     if not (found := objects(endpoint)):
         return []
     try:
-        looked_at = [source._inspect_file(table, item, table.schema, is_there=False) for item in found]
+        looked_at = [source.inspector.inspect(table, item, table.schema, is_there=False) for item in found]
         rows = source._read_locally(table, looked_at)
     except SparkNeeded:
         return None
@@ -255,7 +255,7 @@ def spark_frame(spark: SparkSession, endpoint: Endpoint) -> DataFrame | None:
     found = objects(endpoint)
     if not found:
         return None
-    looked_at = [source._inspect_file(table, item, table.schema, is_there=False) for item in found]
+    looked_at = [source.inspector.inspect(table, item, table.schema, is_there=False) for item in found]
     frame = source._read_in_spark(table, looked_at)
     part = [names.UNSET, f"{names.OLD}.id AS old"] if names.UNSET in frame.columns else []
     added = [names.OPERATION, names.TIME, names.REASON, names.ARRIVAL]
