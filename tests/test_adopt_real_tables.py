@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from delta_lake import by_duckdb
-from moved_tables import moved
+from moved_tables import move_table
 from outside import CASES, duck
 from outside import metadata as metadata_of
 from project import Project
@@ -177,7 +177,7 @@ def registered(project: Project, case: str, was: str, *, is_mended: bool = False
     folder = project.folder / "lake"
     folder.mkdir()
     source = CASES / case / "input" / was.removeprefix("data/persistent/")
-    metadata = moved(source, folder / "shop/item", was, is_mended=is_mended)
+    metadata = move_table(source, folder / "shop/item", was, is_mended=is_mended)
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
     catalog.create_namespace("shop")
     catalog.register_table(("shop", "item"), f"file://{metadata}")

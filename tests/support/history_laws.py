@@ -7,7 +7,7 @@ from dataclasses import replace
 from random import Random
 
 from history_model import ExpectedVersion, histories, of_one_key
-from model_laws import Player, Way, draw_features, loaded_by
+from model_laws import Player, Way, draw_features, loaded_epoch
 
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
@@ -142,10 +142,10 @@ def check_split(random: Random) -> None:
     first = apply(ONE, {}, events[:place]).rows
     base = {key: replace(row, versions=last_versions(row.versions)) for key, row in first.items()}
     second = apply(ONE, base, events[place:]).rows
-    assert parted(first, base, second) == whole.versions
+    assert splice_parts(first, base, second) == whole.versions
 
 
-def parted(first: Mapping[Key, Row], base: Mapping[Key, Row], second: Mapping[Key, Row]) -> Versions:
+def splice_parts(first: Mapping[Key, Row], base: Mapping[Key, Row], second: Mapping[Key, Row]) -> Versions:
     before = first[(1,)].versions if first else ()
     return splice_versions(before, base[(1,)].versions if base else (), second[(1,)].versions)
 
@@ -161,11 +161,11 @@ def check_reload(random: Random, lateness: Lateness, way: Way) -> None:
     for source in (first, second):
         for batch in batches(random, with_repeats(random, way.order(random, source, lateness))):
             delivered.update(batch)
-            epoch = 2 if source is second and delivered.issuperset(second.loads) else loaded_by(first, delivered)
+            epoch = 2 if source is second and delivered.issuperset(second.loads) else loaded_epoch(first, delivered)
             superseded |= epoch == 2 and player.memory.epoch == 1 and bool(player.memory.holds)
             player.deliver([event for number in batch for event in source.objects[number]], loaded=epoch, ran=RAN)
     if not player.memory.holds and not superseded:  # of keys that are held a history lacks what waits
-        events = [*first.events, *ended_by_load(player.dimension, first, second), *second.events]
+        events = [*first.events, *deletes_of_load(player.dimension, first, second), *second.events]
         dated = [event if event.instant is not None else replace(event, instant=RAN) for event in events]
         assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, dated).rows)
 
@@ -186,7 +186,7 @@ def check_altered(random: Random, lateness: Lateness, way: Way) -> None:
         player.deliver(
             [event for event in arriving if event.position not in bad],
             [Reject(e.position, Reason.CAST, e.keys, e.transaction, e.time) for e in arriving if e.position in bad],
-            loaded=loaded_by(source, delivered),
+            loaded=loaded_epoch(source, delivered),
         )
         if random.random() < 0.3:
             reasons |= repair_row(random, player, altered, by_place)
@@ -237,7 +237,7 @@ def without_instants(source: Feed) -> None:
         source.objects[number][:] = [replace(e, time=None, instant=None) for e in source.objects[number]]
 
 
-def ended_by_load(dimension: Dimension, first: Feed, second: Feed) -> list[ChangeEvent]:
+def deletes_of_load(dimension: Dimension, first: Feed, second: Feed) -> list[ChangeEvent]:
     """Return a delete for each old row that the load lacks, at the run if the load is older than the row."""
     loaded = [event for number in second.loads for event in second.objects[number]]
     held = {event.key for event in loaded}
