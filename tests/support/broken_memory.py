@@ -344,7 +344,7 @@ def _receive_and_acknowledge(right: Method, own: MemoryQueue) -> Sequence[Notice
 
 
 ForgetsDecisionsWithABatch = _mutate(
-    "forgets operator decisions with the next batch", record_batch=first(lambda own, *_: own.words.clear())
+    "forgets operator decisions with the next batch", record_batch=first(lambda own, *_: own.decisions.clear())
 )
 CommitsADecisionAsABatch = _mutate("commits an operator decision as a batch", record_decision=_commit_decision)
 DoesNotRollBackItsChangeLog = _mutate(
