@@ -359,7 +359,7 @@ KeepsLaterRepairs = _mutate(
 RollsBackRowsAlone = _mutate(
     "rolls back rows without progress, so that later objects are never applied again",
     roll_back=_without_rollback_of(
-        *("progress", "memory", "objects", "epochs", "quarantined", "given_up", "shown", "kept")
+        *("progress", "memory", "objects", "epochs", "quarantined", "given_up", "shown", "states")
     ),
 )
 MaintainsInADryRun = _mutate("changes rows in a dry run of maintenance", maintain=_maintain_rows)
