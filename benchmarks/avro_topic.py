@@ -157,8 +157,8 @@ def avro_messages(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
                 way.pool.shutdown()
     yield Measured(
         what=f"{size.events:,} messages of Debezium in Avro, to from_avro, row_number and MERGE",
-        theirs=[selection["naive"] for selection in seconds],
-        ours=[selection["lakeward"] for selection in seconds],
+        theirs=[times["naive"] for times in seconds],
+        ours=[times["lakeward"] for times in seconds],
         bound=size.messages,
     )
 
@@ -171,9 +171,9 @@ def _measure(
     sent, seconds = _encoded(changes(first, 2 * first + size.pairs * size.events)), []
     for pair in range(-1, size.pairs + 1):
         _send(broker, islice(sent, size.events if pair > 0 else first))
-        selection = by_turns(ways, lambda _, way: way.run(), turn=pair)
-        say(f"  {words(selection)}{'' if pair > 0 else UNCOUNTED}")
-        seconds += [selection] if pair > 0 else []
+        times = by_turns(ways, lambda _, way: way.run(), turn=pair)
+        say(f"  {words(times)}{'' if pair > 0 else UNCOUNTED}")
+        seconds += [times] if pair > 0 else []
     return seconds
 
 

@@ -70,17 +70,17 @@ def ticketing(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         settings.write_text(_SETTINGS.format(servers=broker.servers, spark=spark, tables=tables), "utf-8")
         theirs, ours = Draining(folder / "naive", broker.servers), Application(settings)
         try:
-            selection = {"naive": theirs.run(), "lakeward": ours.run()}
+            times = {"naive": theirs.run(), "lakeward": ours.run()}
         finally:
             for way in (theirs, ours):
                 way.pool.shutdown()
-        say("  " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in selection.items()))
+        say("  " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in times.items()))
     if size.backlog is None:
         _check(folder, case)
     yield Measured(
         what=f"{count:,} messages of {len(cases.TICKETING)} tables from a broker",
-        theirs=[selection["naive"]],
-        ours=[selection["lakeward"]],
+        theirs=[times["naive"]],
+        ours=[times["lakeward"]],
         bound=size.drain,
     )
 

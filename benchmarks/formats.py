@@ -67,14 +67,14 @@ def _measured(
         seconds = []
         for pair in range(size.pairs + 1):
             changes = feed.change(size.keys, size.files)
-            selection = by_turns(ways, lambda _, way, c=changes: way.apply(c), turn=pair)
-            say(f"  {size.files} files: {words(selection)}{'' if pair else UNCOUNTED}")
-            seconds += [selection] if pair else []
+            times = by_turns(ways, lambda _, way, c=changes: way.apply(c), turn=pair)
+            say(f"  {size.files} files: {words(times)}{'' if pair else UNCOUNTED}")
+            seconds += [times] if pair else []
         check_equal(ways)
         yield Measured(
             what=f"{what}: {size.keys:,} keys into {rows:,} rows, {size.files} files",
-            theirs=[selection["naive"] for selection in seconds],
-            ours=[selection["lakeward"] for selection in seconds],
+            theirs=[times["naive"] for times in seconds],
+            ours=[times["lakeward"] for times in seconds],
         )
         if is_worn:
             yield _worn(ways["lakeward"], feed, size, f"{what}, {rows:,} rows", say)

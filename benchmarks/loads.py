@@ -26,8 +26,8 @@ def full_loads(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
             say(f"  {words(seconds[-1])}")
         yield Measured(
             what=f"{kind}: a full load of {rows:,} rows",
-            theirs=[selection["naive"] for selection in seconds],
-            ours=[selection["lakeward"] for selection in seconds],
+            theirs=[times["naive"] for times in seconds],
+            ours=[times["lakeward"] for times in seconds],
             bound=size.load,
         )
 
@@ -35,9 +35,9 @@ def full_loads(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
 def _loaded(folder: Path, kind: str, rows: int, turn: int) -> Mapping[str, float]:
     load, ways = Feed(folder / "landing", rows).load(), ways_of(folder, kind, _MODE)
     try:
-        selection = by_turns(ways, lambda _, way: way.load(load), turn=turn)
+        times = by_turns(ways, lambda _, way: way.load(load), turn=turn)
         check_equal(ways)
-        return selection
+        return times
     finally:
         for way in ways.values():
             way.pool.shutdown()

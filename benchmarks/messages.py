@@ -97,16 +97,16 @@ def messages(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     say(f"  loaded: {words(by_turns(ways, lambda _, way: way.load(first)))}")
     for pair in range(size.pairs + 1):
         files = feed.write(landing, size.events if pair else size.events // 10, _FILES)
-        selection = by_turns(ways, lambda _, way, f=files: way.apply(f), turn=pair)
-        say(f"  {words(selection)}{'' if pair else UNCOUNTED}")
-        seconds += [selection] if pair else []
+        times = by_turns(ways, lambda _, way, f=files: way.apply(f), turn=pair)
+        say(f"  {words(times)}{'' if pair else UNCOUNTED}")
+        seconds += [times] if pair else []
     check_equal(ways)
     for way in ways.values():
         way.pool.shutdown()
     yield Measured(
         what=f"{size.events:,} messages of Debezium in {_FILES} files, to from_json, row_number and MERGE",
-        theirs=[selection["naive"] for selection in seconds],
-        ours=[selection["lakeward"] for selection in seconds],
+        theirs=[times["naive"] for times in seconds],
+        ours=[times["lakeward"] for times in seconds],
         bound=size.messages,
     )
 

@@ -210,29 +210,29 @@ def _random_changes(folder: Path, size: Size, rows: int, bound: float | None, sa
             for files, found in seconds.items():
                 changes = dict.fromkeys(ways, feed.change(size.keys, files))
                 changes[IN_PART] = feed.in_part(changes[IN_PART], parts)
-                selection = by_turns(ways, lambda name, way, c=changes: way.apply(c[name]), turn=pair)
-                say(f"  {files} file(s): {words(selection)}{'' if pair else UNCOUNTED}")
+                times = by_turns(ways, lambda name, way, c=changes: way.apply(c[name]), turn=pair)
+                say(f"  {files} file(s): {words(times)}{'' if pair else UNCOUNTED}")
                 if pair:
-                    found.append(selection)
+                    found.append(times)
         check_equal(ways)
     for files, found in seconds.items():
         yield Measured(
             what=f"{size.keys:,} keys into {rows:,} rows, {files} file(s) of {2 * size.keys // files:,} events",
-            theirs=[selection["naive"] for selection in found],
-            ours=[selection["lakeward"] for selection in found],
+            theirs=[times["naive"] for times in found],
+            ours=[times["lakeward"] for times in found],
             bound=bound if files > 1 else None,
         )
     yield Measured(
         what=f"the same {size.files} files, remembered for a day, to not remembered",
-        theirs=[selection["lakeward"] for selection in seconds[size.files]],
-        ours=[selection[MEMORY] for selection in seconds[size.files]],
+        theirs=[times["lakeward"] for times in seconds[size.files]],
+        ours=[times[MEMORY] for times in seconds[size.files]],
         bound=size.memory[rows],
         is_share=True,
     )
     yield Measured(
         what=f"the same {size.files} files, {len(STAY)} of {len(TYPES)} cells of an update not sent, to all sent",
-        theirs=[selection[MEMORY] for selection in seconds[size.files]],
-        ours=[selection[IN_PART] for selection in seconds[size.files]],
+        theirs=[times[MEMORY] for times in seconds[size.files]],
+        ours=[times[IN_PART] for times in seconds[size.files]],
         is_share=True,
     )
 
@@ -250,18 +250,18 @@ def many_files(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         for pair in range(size.pairs + 1):
             files = [file for _ in range(size.many_files) for file in feed.change(size.events_per_file // 2)]
             parts = {"lakeward": files, "naive": files[: size.naive_files]}
-            selection = by_turns(ways, lambda name, way, p=parts: way.apply(p[name]), turn=pair)
-            say(f"  {size.naive_files} of them naively: {words(selection)}{'' if pair else UNCOUNTED}")
+            times = by_turns(ways, lambda name, way, p=parts: way.apply(p[name]), turn=pair)
+            say(f"  {size.naive_files} of them naively: {words(times)}{'' if pair else UNCOUNTED}")
             if pair:
-                seconds.append(selection)
+                seconds.append(times)
             for name, part in parts.items():
                 given[name] += part
         for name, way in ways.items():
             check_rows(name, way, expected_rows(feed, [*load, *given[name]]))
     yield Measured(
         what=f"{size.many_files} CSV files of {size.events_per_file:,} rows (naive: {size.naive_files}, scaled up)",
-        theirs=[scale * selection["naive"] for selection in seconds],
-        ours=[selection["lakeward"] for selection in seconds],
+        theirs=[scale * times["naive"] for times in seconds],
+        ours=[times["lakeward"] for times in seconds],
         bound=size.many,
     )
 
@@ -282,7 +282,7 @@ def first_row(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         order = list(starts) if start % 2 else list(starts)[::-1]
         seconds.append({name: starts[name](folder / f"{start} {name}") for name in order})
         say(f"  {words(seconds[-1])}")
-    times = {name: [selection[name] for selection in seconds] for name in starts}
+    times = {name: [times[name] for times in seconds] for name in starts}
     what = "start of the process to the first committed row"
     pairs = {
         what: ("bare", "lakeward, archive", size.start),
@@ -331,7 +331,7 @@ def by_turns(ways: Mapping[str, Way], measure: Callable[[str, Way], float], turn
 
 
 def words(seconds: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {selection:.1f} s" for name, selection in sorted(seconds.items()))
+    return ", ".join(f"{name} {times:.1f} s" for name, times in sorted(seconds.items()))
 
 
 PHASES: Final[Mapping[int, Callable[[Path, Size, Say], Iterator[Measured]]]] = {

@@ -103,7 +103,7 @@ def measure(mode: Mode, events: int) -> float:
 def event(number: int, key: int, operation: Operation = Operation.UPDATE, **more: object) -> ChangeEvent:
     """Return the event of a whole row, the `number`th of its source; each object has 1,000."""
     cells: dict[str, Cell] = {"id": key, "name": f"name {key}", "city": "x", "amount": str(number), "state": "new"}
-    told = ChangeEvent(
+    event_of_row = ChangeEvent(
         operation=operation,
         position=Position(1, number, 1 + number // 1_000, number % 1_000),
         key=(key,),
@@ -111,7 +111,7 @@ def event(number: int, key: int, operation: Operation = Operation.UPDATE, **more
         time=number * 1_000_000,
         transaction=number,
     )
-    return replace(told, **more)  # type: ignore[arg-type]
+    return replace(event_of_row, **more)  # type: ignore[arg-type]
 
 
 def loaded(keys: int) -> Delivery:

@@ -58,9 +58,9 @@ def many_tables(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     ours.run()
     theirs.load(loaded)
     files = {name: [feed.change(CHANGES // 2)[0] for _ in range(FILES)] for name, feed in tables.items()}
-    selection = ours.run()
+    times = ours.run()
     scaled = size.tables * theirs.apply(files[TABLE])
-    say(f"  naive, scaled up from one table {scaled:.1f} s, lakeward {selection:.1f} s")
+    say(f"  naive, scaled up from one table {scaled:.1f} s, lakeward {times:.1f} s")
     check_rows("naive", theirs, expected_rows(tables[TABLE], [*loaded, *files[TABLE]]))
     for way in (ours, theirs):
         way.pool.shutdown()
@@ -69,7 +69,7 @@ def many_tables(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     yield Measured(
         what=f"{size.tables} tables with {FILES} files of {CHANGES:,} rows each (naive: one table, scaled up)",
         theirs=[scaled],
-        ours=[selection],
+        ours=[times],
         bound=size.side_by_side,
     )
 
@@ -84,13 +84,13 @@ def big_file(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         file = feed.append(size.rows_of_1_gb)
         gigabytes = file.stat().st_size / 1e9
         say(f"phase 7: one file of {gigabytes:.2f} GB")
-        selection = {name: way.apply([file]) for name, way in ways.items()}
-        say("  " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in selection.items()))
+        times = {name: way.apply([file]) for name, way in ways.items()}
+        say("  " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds in times.items()))
         check_equal(ways)
     yield Measured(
         what=f"one CSV file of {gigabytes:.2f} GB, {size.rows_of_1_gb:,} new rows",
-        theirs=[selection["naive"]],
-        ours=[selection["lakeward"]],
+        theirs=[times["naive"]],
+        ours=[times["lakeward"]],
         bound=size.load,
     )
 
@@ -124,7 +124,7 @@ def _one_application(folder: Path, kind: str, size: Size, say: Say) -> Iterator[
         seconds["apart"].append(scale * sum(_run(settings["apart"], [table]) for table in few))
         seconds["one"].append(_run(settings["one"]))
         seconds["in turn"].append(_run(settings["in turn"]))
-        say("  " + ", ".join(f"{arm} {selection[-1]:.1f} s" for arm, selection in seconds.items()))
+        say("  " + ", ".join(f"{arm} {times[-1]:.1f} s" for arm, times in seconds.items()))
     for arm, (those, _) in arms.items():
         for name in those:
             expected = expected_rows(tables[name], [*tables[name].written])

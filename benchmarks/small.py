@@ -21,7 +21,7 @@ _KEYS: Final = 5
 
 
 @dataclass(slots=True)
-class _Taken:
+class _BatchTimes:
     """What each batch took of each way: seconds, and seconds of CPU."""
 
     seconds: list[Mapping[str, float]] = field(default_factory=list)
@@ -33,19 +33,19 @@ def small_batches(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     keys, ours = size.keys // 10, []
     for rows, bound in size.small.items():
         say(f"phase 11: {keys:,} keys into {rows:,} rows")
-        selection = _small_batches(folder / str(rows), rows, keys, size, say)
+        times = _small_batches(folder / str(rows), rows, keys, size, say)
         what = f"{keys:,} keys into {rows:,} rows, 1 file of {2 * keys:,} events"
-        measured = _measured(what, selection.seconds, bound)
+        measured = _measured(what, times.seconds, bound)
         ours.append(measured.ours)
         yield measured
-        yield _measured(f"{what}: CPU", selection.cpu, size.small_cpu if rows == min(size.small) else None)
+        yield _measured(f"{what}: CPU", times.cpu, size.small_cpu if rows == min(size.small) else None)
     if len(ours) > 1:
         what = f"the same, into {max(size.small):,} rows, to {min(size.small):,}"
         yield Measured(what=what, theirs=ours[0], ours=ours[-1], bound=size.small_growth, is_share=True)
 
 
-def _small_batches(folder: Path, rows: int, keys: int, size: Size, say: Say) -> _Taken:
-    feed, selection = Feed(folder / "landing", rows), _Taken()
+def _small_batches(folder: Path, rows: int, keys: int, size: Size, say: Say) -> _BatchTimes:
+    feed, times = Feed(folder / "landing", rows), _BatchTimes()
     with started(folder, folder / "landing") as ways:
         load = feed.load()
         say(f"  loaded: {words(by_turns(ways, lambda _, way: way.load(load)))}")
@@ -55,10 +55,10 @@ def _small_batches(folder: Path, rows: int, keys: int, size: Size, say: Say) -> 
             spent = {name: after - before[name] for name, after in _cpu(ways).items()}
             say(f"  {words(seconds)}; CPU {words(spent)}{'' if pair >= _WARM else UNCOUNTED}")
             if pair >= _WARM:
-                selection.seconds.append(seconds)
-                selection.cpu.append(spent)
+                times.seconds.append(seconds)
+                times.cpu.append(spent)
         check_equal(ways)
-    return selection
+    return times
 
 
 def followed(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
@@ -75,9 +75,7 @@ def followed(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
             theirs.append(ways["naive"].commit(2 * _KEYS))
     say(f"  a commit {median(theirs[-_COUNTED:]):.2f} s, a batch {median(ours[-_COUNTED:]):.2f} s")
     what = f"{2 * _KEYS} events into {10 * size.keys:,} rows, batch {batches}, to a commit of as many rows"
-    yield Measured(
-        what=what, theirs=theirs[-_COUNTED:], ours=ours[-_COUNTED:], bound=size.followed, is_share=True
-    )
+    yield Measured(what=what, theirs=theirs[-_COUNTED:], ours=ours[-_COUNTED:], bound=size.followed, is_share=True)
 
 
 def _cpu(ways: Mapping[str, Way]) -> Mapping[str, float]:

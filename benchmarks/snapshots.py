@@ -101,14 +101,14 @@ def snapshots(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         ways = {"bare": Elsewhere(partial(Bare, settings)), "lakeward": Elsewhere(partial(Staging, settings))}
         seconds: list[Mapping[str, float]] = []
         for pair in range(size.pairs + 1):
-            selection = by_turns(ways, lambda _, way: way.load(()), turn=pair)
-            say(f"  {words(selection)}{'' if pair else UNCOUNTED}")
-            seconds += [selection] if pair else []
+            times = by_turns(ways, lambda _, way: way.load(()), turn=pair)
+            say(f"  {words(times)}{'' if pair else UNCOUNTED}")
+            seconds += [times] if pair else []
         for way in ways.values():
             way.pool.shutdown()
     yield Measured(
         what=f"a snapshot of {rows:,} rows of PostgreSQL, staged, to Spark's own read of as many ranges",
-        theirs=[selection["bare"] for selection in seconds],
-        ours=[selection["lakeward"] for selection in seconds],
+        theirs=[times["bare"] for times in seconds],
+        ours=[times["lakeward"] for times in seconds],
         bound=size.snapshot,
     )

@@ -57,20 +57,18 @@ def followed_topic(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
         follower.wait_for(count)
         follower.end()
     _check(settings, lines)
-    selection = follower.latencies()[1:]
-    third = len(selection) // 3
-    say(f"  {len(follower.seen):,} commits; seconds to a visible row, p50 and p99: {_words(selection)}")
-    say(f"  the second third {_words(selection[third : 2 * third])}, the last {_words(selection[2 * third :])}")
+    times = follower.latencies()[1:]
+    third = len(times) // 3
+    say(f"  {len(follower.seen):,} commits; seconds to a visible row, p50 and p99: {_words(times)}")
+    say(f"  the second third {_words(times[third : 2 * third])}, the last {_words(times[2 * third :])}")
     for name, number in (("p50", 49), ("p99", 98)):
-        before, last = (
-            quantiles(some, n=100)[number] for some in (selection[third : 2 * third], selection[2 * third :])
-        )
+        before, last = (quantiles(some, n=100)[number] for some in (times[third : 2 * third], times[2 * third :]))
         what = f"{_A_SECOND:,} changes a second for {size.seconds} s: {name} to the row, last third to second"
         yield Measured(what=what, theirs=[before], ours=[last], bound=size.drift, is_share=True)
 
 
-def _words(selection: Sequence[float]) -> str:
-    cut = quantiles(selection, n=100)
+def _words(times: Sequence[float]) -> str:
+    cut = quantiles(times, n=100)
     return f"{cut[49]:.2f} and {cut[98]:.2f}"
 
 

@@ -65,14 +65,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         raise pytest.UsageError(f"The text of {min(missed)} does not show that it has tests on Spark")
     is_named = any("::" in argument for argument in config.args)
     current = line()  # parses the metadata of pyspark
-    left = {item for item in items if not _is_of_line(item, current)}
+    deselected = {item for item in items if not _is_of_line(item, current)}
     asked = {name for name in ("long", "lap") if f"LAKEWARD_{name.upper()}" in os.environ}
     if "lap" in asked:
-        left |= {item for item in items if item.get_closest_marker("spark") and not item.get_closest_marker("lap")}
+        deselected |= {
+            item for item in items if item.get_closest_marker("spark") and not item.get_closest_marker("lap")
+        }
     if not is_named:
-        left |= {item for item in items if item.get_closest_marker("long") and not asked & _marks(item)}
-    config.hook.pytest_deselected(items=[item for item in items if item in left])
-    items[:] = [item for item in items if item not in left]
+        deselected |= {item for item in items if item.get_closest_marker("long") and not asked & _marks(item)}
+    config.hook.pytest_deselected(items=[item for item in items if item in deselected])
+    items[:] = [item for item in items if item not in deselected]
 
 
 @cache

@@ -132,8 +132,8 @@ def test_an_adopted_table_continues_after_the_last_applied_file(shop: Project) -
     said = shop.call("adopt", "shop.item").out
     assert "shop.item has 3 rows and 3 columns, and can be adopted" in said
     assert "3 files were found" in said
-    told = adopt(shop, "--from", FIRST, "--dry-run")
-    assert (told["applied"], told["behind"], told["done"]) == ([LOAD, FIRST], [SECOND], False)
+    explanation = adopt(shop, "--from", FIRST, "--dry-run")
+    assert (explanation["applied"], explanation["behind"], explanation["done"]) == ([LOAD, FIRST], [SECOND], False)
     assert state_of(shop) == before
     assert adopt(shop, "--from", FIRST)["done"]
     assert shop.rows() == THEIRS
@@ -144,8 +144,8 @@ def test_an_adopted_table_continues_after_the_last_applied_file(shop: Project) -
     assert [(batch["batch"], batch["counts"]["applied"]) for batch in run["batches"]] == [(2, 3)]
     assert shop.rows() == AFTER
     assert shop.run()["shop.item"]["batches"] == []
-    told = shop.call("explain", "shop.item", "5", "--json")
-    assert told.document["stored"]["cells"]["name"] == "e", "a row that was there is explained"
+    explanation = shop.call("explain", "shop.item", "5", "--json")
+    assert explanation.document["stored"]["cells"]["name"] == "e", "a row that was there is explained"
     assert "is one of lakeward's tables already" in adopt(shop, "--none", code=1).err
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from delta_lake import by_duckdb
-from moved_tables import moved
+from moved_tables import move_table
 from outside import CASES, duck
 from outside import metadata as metadata_of
 from project import Project
@@ -138,8 +138,8 @@ def test_a_golden_delta_table_is_adopted_and_continued(project: Project, name: s
     changed = golden.change(rows[other])
     new = {**changed, key: golden.new}
     lines = [("D", rows.pop(gone)), ("U", changed), ("I", new)]
-    told = adopted(project, "100000000.parquet", parquet(lines, expected.schema))
-    assert told["rows"] == len(expected)
+    output = adopted(project, "100000000.parquet", parquet(lines, expected.schema))
+    assert output["rows"] == len(expected)
     wanted = [*(rows | {other: changed, golden.new: new}).values()]
     found = [{name: row[name] for name in columns} for row in by_duckdb(str(target)).to_pylist()]
     assert sorted(found, key=lambda row: row[key]) == sorted(wanted, key=lambda row: row[key])
@@ -177,7 +177,7 @@ def registered(project: Project, case: str, was: str, *, is_mended: bool = False
     folder = project.folder / "lake"
     folder.mkdir()
     source = CASES / case / "input" / was.removeprefix("data/persistent/")
-    metadata = moved(source, folder / "shop/item", was, is_mended=is_mended)
+    metadata = move_table(source, folder / "shop/item", was, is_mended=is_mended)
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}")
     catalog.create_namespace("shop")
     catalog.register_table(("shop", "item"), f"file://{metadata}")

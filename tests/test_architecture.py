@@ -100,9 +100,11 @@ def test_the_core_names_no_table_format() -> None:
         every = [*ast.walk(ast.parse(code))]
         words = {id(node.value) for node in every if isinstance(node, ast.Expr)}
         for node in every:
-            told = [getattr(node, name, None) for name in ("id", "attr", "name", "arg")]
-            told += [node.value] if isinstance(node, ast.Constant) and id(node) not in words else []
-            named += [f"{module}: {word}" for word in told if isinstance(word, str) and FORMATS.search(word)]
+            words_of_node = [getattr(node, name, None) for name in ("id", "attr", "name", "arg")]
+            words_of_node += [node.value] if isinstance(node, ast.Constant) and id(node) not in words else []
+            named += [
+                f"{module}: {word}" for word in words_of_node if isinstance(word, str) and FORMATS.search(word)
+            ]
     assert named == []
 
 

@@ -138,10 +138,10 @@ def fail_of_a_bad_file(pipeline: AwsPipeline, bad: str, times: int) -> None:
     repair_row()
     assert pipeline.commit_batch() == "SUCCEEDED", pipeline.reason
     assert rows_of(pipeline) == pipeline.expected()
-    (told,) = pipeline.people.all()
-    assert f"{pipeline.database}.{bad}: " in told
-    (told,) = pipeline.operators.all()
-    assert f"a run failed. Found: {pipeline.carried_out[1]} is FAILED: " in told
+    (message,) = pipeline.people.all()
+    assert f"{pipeline.database}.{bad}: " in message
+    (message,) = pipeline.operators.all()
+    assert f"a run failed. Found: {pipeline.carried_out[1]} is FAILED: " in message
 
 
 def test_files_of_dms_become_tables_and_a_bad_file_is_reported(deploy: Deploy) -> None:

@@ -83,9 +83,9 @@ def test_a_source_of_log_positions_may_have_a_table_without_them() -> None:
     law = read_rows.sequences_are_as_the_source_declares
     law(replace(feed(ZERO_IS_A_PLACE()), has_places=False))
     places = MemorySource(sequences=Sequences.PLACES)
-    told = replace(feed(MemorySource()), open=lambda: places, has_places=False)
+    without_places = replace(feed(MemorySource()), open=lambda: places, has_places=False)
     with pytest.raises(AssertionError, match="the order of arrival alone"):
-        law(replace(told, put=lambda dimension, place, items: places.put(dimension.name, place, items)))
+        law(replace(without_places, put=lambda dimension, place, items: places.put(dimension.name, place, items)))
 
 
 def test_a_source_is_tested_with_the_texts_that_it_can_hold() -> None:

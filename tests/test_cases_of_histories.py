@@ -147,7 +147,7 @@ def users_cdf(suffix: str = "") -> list[Cells]:
 
 
 def users(name: str, track: str, result: str) -> Kept:
-    told = lines(case("scd-autocdc-users") / "expected" / result)
+    expected = lines(case("scd-autocdc-users") / "expected" / result)
     return Kept(
         name,
         f"""{USERS}track = {{ all_but = [{track}] }}
@@ -155,28 +155,35 @@ history = {{ validity = {{ column = "sequenceNum" }}, type = "bigint", valid_fro
 """,
         [users_cdf()],
         ("userId", "name", "city", "start", "end"),
-        {0: [(*cells, int(start or 0), end and int(end)) for *cells, start, end in (row.values() for row in told)]},
+        {
+            0: [
+                (*cells, int(start or 0), end and int(end))
+                for *cells, start, end in (row.values() for row in expected)
+            ]
+        },
     )
 
 
 def mirrors_of_users(suffix: str) -> list[Kept]:
     """Return the feed in one run, and in three runs of which the last has older changes."""
     events = users_cdf(suffix)
-    told = [tuple(line.values()) for line in lines(case("scd-autocdc-users") / "expected" / f"scd1{suffix}.csv")]
+    expected = [
+        tuple(line.values()) for line in lines(case("scd-autocdc-users") / "expected" / f"scd1{suffix}.csv")
+    ]
     settings, shown = f'{USERS}mode = "mirror"\n', ("userId", "name", "city")
     runs = [events[:4], events[4:6], events[6:]]
     return [
-        Kept(f"newest{suffix}", settings, [events], shown, {0: told}, is_history=False),
-        Kept(f"newest_in_runs{suffix}", settings, runs, shown, {2: told}, is_history=False),
+        Kept(f"newest{suffix}", settings, [events], shown, {0: expected}, is_history=False),
+        Kept(f"newest_in_runs{suffix}", settings, runs, shown, {2: expected}, is_history=False),
     ]
 
 
 def spark_s_auto_cdc() -> Kept:
     """Return the cases of Spark in one table, each with its own key column value."""
-    given, told = documents(case("scd2-spark-autocdc-basic"), "input/cases.json", "expected/cases.json")
+    given, expected = documents(case("scd2-spark-autocdc-basic"), "input/cases.json", "expected/cases.json")
     runs: list[list[Cells]] = [[], [], []]
     right: list[tuple[Any, ...]] = []
-    for one, result in zip(given, told, strict=True):
+    for one, result in zip(given, expected, strict=True):
         own, before = one["case"], one["target_before"]
         batches = [[seed for row in before for seed in events_of_version(row, before)], *one["batches"]]
         for run, batch in zip(runs, batches, strict=False):
@@ -205,8 +212,8 @@ def events_of_version(row: Cells, others: Sequence[Cells]) -> Iterable[Cells]:
 
 
 def of_mack(place: int) -> Kept:
-    given, told = documents(case("scd2-mack-delta"), "input/cases.json", "expected/cases.json")
-    one, result = given[place], told[place]["rows"]
+    given, expected = documents(case("scd2-mack-delta"), "input/cases.json", "expected/cases.json")
+    one, result = given[place], expected[place]["rows"]
     names = [name for name in one["target_before"][0] if name not in ("is_current", "effective", "end")]
     type_ = "bigint" if isinstance(one["target_before"][0]["effective"], int) else "timestamp"
     own = ", ".join(f'{name} = "{"int" if name == "pkey" else "string"}"' for name in names)
@@ -246,7 +253,7 @@ def people() -> Kept:
     folder = case("scd2-dbt-snapshot-timestamp")
     names = ("id", "first_name", "last_name", "email", "gender", "ip_address", "updated_at")
     own = ", ".join(f'{name} = "{"timestamp" if name == "updated_at" else "string"}"' for name in names)
-    told = lines(folder / "expected" / "after_run2_open_end_2099.csv")
+    expected = lines(folder / "expected" / "after_run2_open_end_2099.csv")
     return Kept(
         "people",
         f"""key = ["id", "first_name"]
@@ -256,7 +263,7 @@ source = {{ names = 'whole-.*' }}
 """,
         [lines(folder / "input" / f"run{run}.csv") for run in (1, 2)],
         (*names, "valid_from", "valid_to"),
-        {1: [tuple(row.values()) for row in told]},
+        {1: [tuple(row.values()) for row in expected]},
     )
 
 
@@ -265,19 +272,21 @@ def case_of_counts(way: str, track: str) -> Kept:
     base, added = (lines(folder / "input" / f"{name}.csv") for name in ("base", "added"))
     moved = [{**line, "some_date": "2026-01-01"} if int(line["id"] or 0) > 10 else line for line in added]
     renamed = [{**line, "name": f"{line['name']}_"} if int(line["id"] or 0) <= 10 else line for line in moved]
-    (told,) = documents(folder, "expected/counts.json")
+    (expected,) = documents(folder, "expected/counts.json")
     columns = 'columns = { id = "string", name = "string", some_date = "string" }'
-    return Kept(way, f'key = ["id"]\n{track}\n{columns}\n', [base, added, moved, renamed], ("id",), {}, told[way])
+    return Kept(
+        way, f'key = ["id"]\n{track}\n{columns}\n', [base, added, moved, renamed], ("id",), {}, expected[way]
+    )
 
 
 def of_dlt() -> Kept:
-    loads, told = documents(case("scd2-dlt-core"), "input/loads.json", "expected/after_load.json")
+    loads, expected = documents(case("scd2-dlt-core"), "input/loads.json", "expected/after_load.json")
     results = {
         run: [
             (row["nk"], row["c1"], {"nc1": row["c2__nc1"]}, day(row["valid_from"]), day(row["valid_to"]))
             for row in rows
         ]
-        for run, rows in enumerate(told)
+        for run, rows in enumerate(expected)
     }
     columns = 'columns = { nk = "int", c1 = "string", c2 = "struct<nc1:string>" }'
     shown = ("nk", "c1", "c2", "valid_from", "valid_to")

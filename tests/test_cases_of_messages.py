@@ -21,7 +21,7 @@ import pytest
 from case_topics import read_by_broker
 from cases import GROWN, NESTED
 from fake_broker import FakeBroker
-from fed import Read, differences, expected, fed, same
+from fed import Read, differences, expected, fed, is_equal
 from message_cases import DEBEZIUM, FEEDS
 from pyspark.sql import SparkSession
 
@@ -188,7 +188,7 @@ def _is(value: Any, wanted: Any) -> bool:
         return value in (content, content[::-1])  # Debezium sends the last byte of bits first
     if isinstance(wanted, dict):
         return bool(json.loads(value) == wanted)
-    return same(value, str(wanted).split(" (")[0] if "days" in str(wanted) else str(wanted))
+    return is_equal(value, str(wanted).split(" (")[0] if "days" in str(wanted) else str(wanted))
 
 
 REAL: Final = {
@@ -222,7 +222,7 @@ def test_every_type_of_a_real_capture_is_read(read_case: ReadCase) -> None:
         assert all(str(row) in map(str, rows[len(rows) // 2 :]) for row in rows[: len(rows) // 2]), table
         for wanted in expected(folder / "expected" / f"{table}.csv") if table in REAL else ():
             (own,) = (cells for key, cells in found.rows.items() if str(key[0]) == wanted["pk"])
-            assert all(same(own[n], wanted[n]) for n in REAL[table] if n in wanted), (table, own)
+            assert all(is_equal(own[n], wanted[n]) for n in REAL[table] if n in wanted), (table, own)
 
 
 LAKE: Final = {
@@ -293,7 +293,7 @@ def check_capture_without_schemas(read_case: ReadCase, tables: Collection[str]) 
         own = [n for n in own if not said[n]["type"].startswith(("time ", "time(", "bit"))]
         for wanted in expected(folder / "expected" / f"{table}.csv"):
             (cells,) = (cells for key, cells in found.rows.items() if str(key[0]) == wanted["pk"])
-            assert {n: cells[n] for n in own if not same(cells[n], wanted[n])} == {}, table
+            assert {n: cells[n] for n in own if not is_equal(cells[n], wanted[n])} == {}, table
 
 
 @pytest.mark.parametrize("case", ["single", "compound"] if LONG else ["compound"])
@@ -318,7 +318,7 @@ def test_published_unit_tests_hold(read_case: ReadCase, tmp_path: Path, case: st
             is_deleted = row["is_deleted"] == "TRUE"
             assert (place not in rows) is is_deleted, (result["name"], place)
             texts = {} if is_deleted else {n: None if v is None else str(v) for n, v in known.items()}
-            assert all(same(rows[place][name], text) for name, text in texts.items()), (result["name"], row)
+            assert all(is_equal(rows[place][name], text) for name, text in texts.items()), (result["name"], row)
 
 
 def _of_test(number: int, value: dict[str, Any]) -> dict[str, Any]:

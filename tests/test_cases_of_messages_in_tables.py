@@ -136,8 +136,12 @@ def test_a_table_follows_the_types_of_message_schemas(project: Project) -> None:
     deliver(project, case, "step5.jsonl")
     assert "column age was bigint and is string" in project.fails("test.product")
     check(project.folder, "test", "product", outside.case(case) / "expected" / "step4.csv")
-    told = project.call("status", "--schema", "--json").document["schema_changes"]
-    assert [(one["kind"], one["column"]) for one in told] == [("add", "age"), ("widen", "age"), ("narrow", "age")]
+    changes = project.call("status", "--schema", "--json").document["schema_changes"]
+    assert [(one["kind"], one["column"]) for one in changes] == [
+        ("add", "age"),
+        ("widen", "age"),
+        ("narrow", "age"),
+    ]
 
 
 @pytest.mark.long

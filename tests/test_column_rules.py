@@ -130,8 +130,8 @@ def test_rows_that_break_rules_wait_or_are_counted(project: Project) -> None:
     ended = project.call("run")
     assert (ended.code, "3 rows break dear, which only warns." in ended.out) == (3, True)
     assert project.rows() == [(1, "a", 9), (5, "b", 7)]
-    told = {(entry["row"], entry["detail"], entry["text"]) for entry in project.entries()}
-    assert told == {
+    rejects = {(entry["row"], entry["detail"], entry["text"]) for entry in project.entries()}
+    assert rejects == {
         (2, '"c" breaks in_set(name) (quality rule 1)', "2,c,1.00"),
         (3, "the row breaks unique() (quality rule 3)", "3,b,1.00"),
         (4, "the row breaks unique() (quality rule 3)", "3,b,2.00"),

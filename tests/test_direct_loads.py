@@ -84,8 +84,8 @@ def test_direct_loads_are_written_as_read_and_all_others_are_resolved(project: P
 @pytest.mark.parametrize("project", ["iceberg"], indirect=True)
 def test_without_its_checks_a_load_stores_a_key_twice(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without its checks the rows of the test above would be wrong."""
-    for look in ("has_repeated_key", "has_stored_key"):
-        monkeypatch.setattr(direct_load, look, lambda *_: False)
+    for check in ("has_repeated_key", "has_stored_key"):
+        monkeypatch.setattr(direct_load, check, lambda *_: False)
     project.configure(TABLES + BY_SPARK, 'timestamp_column = "at"')
     at = "2026-11-01 10:00:00"
     project.put("LOAD00000001.csv", f"{at},1,Ann,1990-01-01\n{at},1,Eve,1990-01-01\n", "shop/twin")

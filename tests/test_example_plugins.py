@@ -90,8 +90,8 @@ def test_the_laws_of_an_example_hold_in_an_environment_of_its_own(
     """Its environment has the wheel with its extra `testing` (from the network) and the example alone."""
     venv.create(tmp_path / "env", with_pip=True)
     python, copy = str(tmp_path / "env/bin/python"), tmp_path / example
-    left = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
-    shutil.copytree(ROOT / "examples" / example, copy, ignore=left)
+    ignored = shutil.ignore_patterns("__pycache__", "*.egg-info", "build")
+    shutil.copytree(ROOT / "examples" / example, copy, ignore=ignored)
     install = [python, "-m", "pip", "install", "--quiet", f"{wheel}[testing]", str(copy)]
     subprocess.run(install, check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""})
     printed = kit(None, tmp_path, example, python=python)

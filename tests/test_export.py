@@ -60,8 +60,8 @@ def test_an_export_has_the_rows_of_the_table_and_a_later_one_replaces_them(
     assert export(project, "--columns", "all")["rows"] == 0
     types, rows = read(project)
     assert ("_lakeward_batch" in types, "_lakeward_standing_file" in types, rows) == (True, False, [])
-    beside = [one.name for one in (project.folder / ".out.lakeward").iterdir() if one.name != "lock"]
-    assert beside == [(project.folder / "out").readlink().name]
+    others = [one.name for one in (project.folder / ".out.lakeward").iterdir() if one.name != "lock"]
+    assert others == [(project.folder / "out").readlink().name]
     monkeypatch.setattr(table_reader.pq, "read_metadata", lambda _: SimpleNamespace(num_rows=3))
     ended = project.call("export", "shop.item", "--to", "out")
     assert (ended.code, "there are 3 of 0 rows in " in ended.err) == (1, True)

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from joined_runs import TIMED, joined
+from joined_runs import TIMED, run_joined
 from project import Project, any_kind
 
 pytestmark = pytest.mark.spark
@@ -94,20 +94,20 @@ def test_a_fact_has_the_version_of_its_time_and_what_comes_late_corrects_it(
     assert "customer as it was at orders.ordered; a row without a match has customer_key -1, name NULL" in " ".join(
         project.call("plan").out.split()
     )
-    joined(project)
+    run_joined(project)
     ann, none = (ANN, "Ann"), (unknown, None)
     assert facts(project) == {10: none, 11: ann, 12: ann, 13: none}
     put(project, "customer", "09", "U,@04/,1,Anna", "I,@06/,2,Bea")
-    last = joined(project)["last"]
+    last = run_joined(project)["last"]
     assert (last["whole"], last["since"], last["written"], last["removed"]) == ([], {"customer": 1}, 2, 2)
     assert facts(project) == {10: none, 11: ann, 12: (ANNA, "Anna"), 13: (BEA, "Bea")}
     bea, stays = keys(project)[13], surrogate == "number"
     put(project, "customer", "10", "U,@01/,1,Andy", "U,@05/,2,Bea")
-    last, changed = joined(project)["last"], 1 if stays else 2
+    last, changed = run_joined(project)["last"], 1 if stays else 2
     assert (last["whole"], last["written"], last["removed"]) == ([], changed, changed)
     assert (facts(project)[10], facts(project)[13]) == (((1, "2026-11-01"), "Andy"), ((2, "2026-11-05"), "Bea"))
     assert (keys(project)[13] == bea) is stays
     put(project, "customer", "11", "D,@08/,1,Anna")
     put(project, "orders", "12", "I,@12/,15,1,@08/", "U,@12/,12,1,2026-11-04 09:59:59.999999", "D,@12/,13,2,@06/")
-    joined(project)
+    run_joined(project)
     assert facts(project) == {10: ((1, "2026-11-01"), "Andy"), 11: ann, 12: ann, 15: none}

@@ -174,9 +174,9 @@ def test_after_a_late_correction_the_state_known_after_each_batch_is_readable(sh
         ("11-05", "Paris", 3, None),
         ("11-07", "Paris", 3, None),
     ]
-    told = shop.call("explain", "shop.customer", "1").out
-    assert "stored now: id 1 · name Anna · city Paris" in told
-    assert "applied before 2, which was there already: city Oslo → Lyon" in told
+    explanation = shop.call("explain", "shop.customer", "1").out
+    assert "stored now: id 1 · name Anna · city Paris" in explanation
+    assert "applied before 2, which was there already: city Oslo → Lyon" in explanation
 
 
 BELIEVED = ("id", "city", "name", "seen", "valid_from", "valid_to", "is_current", "current_name")

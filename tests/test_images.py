@@ -85,8 +85,8 @@ def test_a_row_of_parquet_that_finds_no_row_is_in_quarantine_with_its_image(proj
     pq.write_table(pa.Table.from_pylist(listed, pa.schema(list(types.items()))), file)
     assert project.run()["shop.item"]["counts"]["quarantined"] == 1
     (entry,) = project.entries()
-    told = json.loads(entry["text"], parse_float=str)
-    assert [told[f"BI_{name}"] for name in ("id", "name", "price")] == [9, "x", "8.50"]
+    image = json.loads(entry["text"], parse_float=str)
+    assert [image[f"BI_{name}"] for name in ("id", "name", "price")] == [9, "x", "8.50"]
     assert entry["operation"] == "update"
 
 

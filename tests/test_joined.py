@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from altering import Row, alter
 from dropping import drop
-from joined_runs import TIMED, joined, put, shown
+from joined_runs import TIMED, put, run_joined, shown
 from project import Project, any_kind
 from pyspark.sql import SparkSession
 
@@ -123,7 +123,7 @@ def test_a_customer_of_two_files_is_the_dimension_that_an_aws_blog_shows(
             target = project.folder / "landing" / "case" / f"customer_{name}"
             target.mkdir(parents=True, exist_ok=True)
             shutil.copy(folder / "input" / f"customer_{name}_with_ts{suffix}.csv", target)
-        assert joined(project)["batch_count"] == 1
+        assert run_joined(project)["batch_count"] == 1
     with (folder / "expected" / "dim_customer.csv").open(encoding="utf-8", newline="") as file:
         names, *right = list(csv.reader(file))
     rows = project.rows("dim_customer", "dw", tuple(names))
@@ -176,7 +176,7 @@ aggregates = {{ orders = "count", total = {{ function = "sum", column = "amount"
 def test_rows_that_cannot_be_shown_are_warned_of(project: Project, mode: str) -> None:
     project.configure(GROUPS.format(mode=f'mode = "{mode}"'), f'{TIMED}\nnull_text = ""')
     put(project, "orders", 1, "I,1,49,10", "I,2,,20", "I,3,,40", "I,4,-1,80")
-    warnings = joined(project)["warnings"]
+    warnings = run_joined(project)["warnings"]
     assert warnings == [
         "2 rows of orders (shop.orders) left out: NULL in land, and NULL is no key. A rule of that table "
         "(`default`) gives what comes a value.",
@@ -207,7 +207,7 @@ def nested(project: Project, day: int, *rows: list[Any]) -> None:
 def loaded(project: Project) -> None:
     put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
     put(project, "orders", 2, "I,10,1,30", "I,11,1,50", "I,12,1,20", "I,13,3,7")
-    assert joined(project)["last"]["whole"] == ["it has no rows yet"]
+    assert run_joined(project)["last"]["whole"] == ["it has no rows yet"]
 
 
 @any_kind
@@ -216,10 +216,10 @@ def test_a_summary_follows_updates_and_deletes_of_its_sources(project: Project) 
     loaded(project)
     first = [(-1, None, None, None, None, None), (1, "Ann", 3, 100, 50, 20), (2, "Bea", 0, None, None, None)]
     assert summary(project) == first
-    assert joined(project)["last"] is None
+    assert run_joined(project)["last"] is None
     put(project, "orders", 3, "D,11,1,50", "U,12,2,20", "U,10,1,35")
     put(project, "customer", 3, "I,3,Cleo")
-    last = joined(project)["last"]
+    last = run_joined(project)["last"]
     assert (last["whole"], last["since"], last["written"], last["removed"]) == (
         [],
         {"customer": 1, "orders": 1},
@@ -242,7 +242,7 @@ def test_a_summary_follows_updates_and_deletes_of_its_sources(project: Project) 
     columns = 'columns = { id = "id", name = "name", called = "name" }'
     wider = SHOP.replace('columns = ["id", "name"]', columns)
     project.configure(wider, source=TIMED)
-    last = joined(project)["last"]
+    last = run_joined(project)["last"]
     assert (last["whole"], last["written"]) == (["it is declared in another way than before"], 2)
     found = summary(project, "id", "name", "called")
     assert found == [(-1, None, None), (1, "Ann", "Ann"), (3, "Cleo", "Cleo")]
@@ -256,9 +256,9 @@ def test_a_source_whose_structs_get_fields_is_read_before_and_after(project: Pro
     project.configure(NESTED, source=TIMED)
     put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
     nested(project, 2, ["I", 10, 1, {"city": "Köln"}], ["I", 11, 2, {"city": "Ulm"}])
-    assert joined(project)["last"]["whole"] == ["it has no rows yet"]
+    assert run_joined(project)["last"]["whole"] == ["it has no rows yet"]
     nested(project, 3, ["U", 10, 2, {"city": "Bonn", "zip": 53111}])
-    assert joined(project)["last"]["whole"] == []
+    assert run_joined(project)["last"]["whole"] == []
     assert summary(project, "id", "orders") == [(1, 0), (2, 2)]
 
 
@@ -276,7 +276,7 @@ def test_a_crash_between_the_commits_of_sources_and_the_joined_table_loses_nothi
 
     with monkeypatch.context() as stopped:
         stopped.setattr(JoinedLakeTable, "commit", stops)
-        assert joined(project, code=4)["error"]["what"] == "the machine stops"
+        assert run_joined(project, code=4)["error"]["what"] == "the machine stops"
     assert "keys touched by orders 2–2" in project.call("plan").out
     put(project, "orders", 4, "D,13,3,7")
     assert "keys touched by orders 2–2, and by the next batch of shop.orders" in project.call("plan").out
@@ -288,7 +288,7 @@ def test_a_crash_between_the_commits_of_sources_and_the_joined_table_loses_nothi
         return replace(state, remembers=state.now.batch) if state is not None and len(tries) == 1 else state
 
     monkeypatch.setattr(joined_sources, "state_of", forgets)
-    last = joined(project)["last"]
+    last = run_joined(project)["last"]
     assert (last["since"], last["whole"], len(tries)) == ({"orders": 1}, [], 2)
     assert summary(project)[1:] == [(1, "Ann", 2, 70, 50, 20), (2, "Bea", 1, 20, 20, 20)]
     shown = project.call("status").out
@@ -300,17 +300,17 @@ def test_all_is_made_anew_after_a_truncate_or_a_rollback_and_maintenance_changes
     project.configure(SHOP, source=TIMED)
     loaded(project)
     assert project.call("truncate", "shop.orders", "--at", "now").code == 0
-    last = joined(project)["last"]
+    last = run_joined(project)["last"]
     assert last["whole"] == ["orders was truncated, loaded anew or took an older snapshot in batch 2"]
     empty = [(1, "Ann", 0, None, None, None), (2, "Bea", 0, None, None, None)]
     assert (summary(project)[1:], last["written"], last["removed"]) == (empty, 1, 1)
     [before] = project.call("rollback", "shop.orders", "--json").document["versions"]
     assert project.call("rollback", "shop.orders", "--to", before["name"]).code == 0
-    last = joined(project)["last"]
+    last = run_joined(project)["last"]
     assert last["whole"] == ["batch 2 of orders was rolled back, dropped or has expired"]
     assert summary(project)[1] == (1, "Ann", 3, 100, 50, 20)
-    cared = {one["table"] for one in project.call("maintain", "--json").document["tables"]}
-    assert cared == {"shop.customer", "shop.orders", "dw.customer_summary"}
+    maintained = {one["table"] for one in project.call("maintain", "--json").document["tables"]}
+    assert maintained == {"shop.customer", "shop.orders", "dw.customer_summary"}
     assert summary(project)[1] == (1, "Ann", 3, 100, 50, 20)
 
 
@@ -358,12 +358,12 @@ def test_a_history_of_mirrors_begins_and_ends_with_the_changes_that_a_run_found(
 
     change("customer", 1, "I,1,Ann", "I,2,Bea")
     change("address", 2, "I,1,Bonn")
-    joined(project)
+    run_joined(project)
     change("address", 5, "U,1,Rome")
     change("customer", 9, "U,1,Anna", "D,2,Bea")
-    joined(project)
+    run_joined(project)
     change("address", 12, "D,1,Rome")
-    last = joined(project)["last"]
+    last = run_joined(project)["last"]
     assert (last["whole"], last["written"], last["removed"]) == ([], 2, 1)
     assert versions(project) == [
         (1, "2026-11-02", "Ann", "Bonn", "2026-11-09"),
@@ -378,11 +378,11 @@ def test_a_history_of_mirrors_keeps_its_past_where_a_source_was_dropped_and_load
     project.configure(TWO, source=TIMED)
     put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
     put(project, "address", 2, "I,1,Bonn", "I,2,Ulm")
-    joined(project)
+    run_joined(project)
     drop(project, "address")
     (project.folder / "landing/shop/address/20261102-100000000.csv").unlink()
     project.put("LOAD00000001.csv", "2026-11-20 10:00:00.000000,1,Rome\n", "shop/address")
-    last = joined(project)["last"]
+    last = run_joined(project)["last"]
     assert last["whole"] == ["batch 1 of address was rolled back, dropped or has expired"]
     assert versions(project) == [
         (1, "2026-11-02", "Ann", "Bonn", "2026-12-01"),
@@ -397,9 +397,9 @@ def test_a_history_of_mirrors_that_is_declared_in_another_way_keeps_its_past(pro
     project.configure(tables, source=TIMED)
     put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
     put(project, "address", 2, "I,1,Bonn,DE", "I,2,Rom,Rom")
-    joined(project)
+    run_joined(project)
     project.configure(tables.replace('columns = ["city"]', 'columns = { city = "land" }'), source=TIMED)
-    last = joined(project)["last"]
+    last = run_joined(project)["last"]
     assert (last["whole"], last["written"]) == (["it is declared in another way than before"], 2)
     assert versions(project) == [
         (1, "2026-11-02", "Ann", "Bonn", "2026-12-01"),
@@ -500,14 +500,14 @@ def test_a_row_whose_old_key_was_deleted_late_leaves_the_joined_table(project: P
     project.configure(tables, f'{TIMED}\nno_sup_value = "~"\nbefore_image_prefix = "BI_"')
     put(project, "customer", 1, "I,1,Ann,", "I,2,Bea,")
     put(project, "address", 2, "I,1,Bonn,")
-    joined(project)
+    run_joined(project)
     put(project, "customer", 5, "U,9,~,1", "U,8,~,9")
-    joined(project)
+    run_joined(project)
     others = [(1, "2026-11-02", "2026-11-05"), (2, "2026-11-01", None)]
     assert [(key, begins, ends) for key, begins, *_, ends in versions(project)] == [
         *others,
         (8, "2026-11-05", None),
     ]
     put(project, "customer", 4, "D,1,~,")
-    assert joined(project)["last"]["whole"] == []
+    assert run_joined(project)["last"]["whole"] == []
     assert [(key, begins, ends) for key, begins, *_, ends in versions(project)] == others

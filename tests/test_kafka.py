@@ -107,7 +107,7 @@ def test_a_shop_comes_exact_through_a_broker(
         assert project.call("run", "--once").code == 4
     staged = sorted(file.name for file in (project.folder / "landing").rglob(f"{prefix}*.json"))
     assert len(staged) == 4
-    assert kafka_broker.told("lakeward.customer", f"{prefix}.shop.customer") == {}
+    assert kafka_broker.committed_offsets("lakeward.customer", f"{prefix}.shop.customer") == {}
     shop.transaction(("customer", 7, "behind"), ("orders", 1, None))
 
     ran = project.run()
@@ -117,7 +117,7 @@ def test_a_shop_comes_exact_through_a_broker(
     assert shop.equals(project)
     for table in project.call("status", "--json").document["tables"]:
         assert table["messages_waiting"] == 0
-    assert kafka_broker.told("lakeward.orders", f"{prefix}.shop.orders").keys() == {0, 1}
+    assert kafka_broker.committed_offsets("lakeward.orders", f"{prefix}.shop.orders").keys() == {0, 1}
     assert not list((project.folder / "landing").rglob(f"{prefix}*.json"))
 
     # After a rollback the broker still has the messages, and they are applied again.

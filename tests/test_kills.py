@@ -148,7 +148,7 @@ def test_killed_at_random_times_the_tables_are_equal_and_no_batch_is_there_twice
 
 def check_batches(project: Project, feed: Feed) -> None:
     """Each batch is once in the table and once in its change log, and each file is in one batch."""
-    progresses, records = TOLD[project.kind](project)
+    progresses, records = COMMITS[project.kind](project)
     last = progresses[0]
     assert [progress.batch for progress in progresses] == [*range(last.batch, 0, -1)]
     assert last.totals.read == feed.lines == last.totals.applied + last.totals.superseded
@@ -158,33 +158,33 @@ def check_batches(project: Project, feed: Feed) -> None:
     assert len(objects) == feed.files
 
 
-def told_by_iceberg(project: Project) -> tuple[list[Progress], list[dict[str, Any]]]:
+def commits_by_iceberg(project: Project) -> tuple[list[Progress], list[dict[str, Any]]]:
     """Return the progress of the commits, newest first, and the batch records."""
     catalog = load_catalog("lake", type="sql", uri=f"sqlite:///{project.folder}/lake/catalog.db")
     progresses = [progress for _, progress in commits_of(catalog.load_table(("shop", "item")))]
-    beside = catalog.load_table(("shop", "item__changes")).scan("_lakeward_kind = 'batch'")
-    return progresses, beside.to_arrow().to_pylist()
+    log = catalog.load_table(("shop", "item__changes")).scan("_lakeward_kind = 'batch'")
+    return progresses, log.to_arrow().to_pylist()
 
 
-def told_by_delta(project: Project) -> tuple[list[Progress], list[dict[str, Any]]]:
+def commits_by_delta(project: Project) -> tuple[list[Progress], list[dict[str, Any]]]:
     """Return the progress of the commits, newest first, and the batch records."""
     lake = project.folder / "lake/shop"
     said = [json.loads(commit.get("userMetadata") or "{}") for commit in DeltaTable(lake / "item").history()]
     progresses = [Progress.from_json(line[PROGRESS]) for line in said if PROGRESS in line]
-    beside = by_delta_rs(DeltaTable(lake / "item__changes")).to_pylist()
-    return progresses, [row for row in beside if row["_lakeward_kind"] == "batch"]
+    log = by_delta_rs(DeltaTable(lake / "item__changes")).to_pylist()
+    return progresses, [row for row in log if row["_lakeward_kind"] == "batch"]
 
 
-def told_by_hudi(project: Project) -> tuple[list[Progress], list[dict[str, Any]]]:
+def commits_by_hudi(project: Project) -> tuple[list[Progress], list[dict[str, Any]]]:
     """Return the progress of the commits, newest first, and the batch records."""
     lake = project.folder / "lake/shop"
     progresses = [instant.progress() for instant in Timeline(DiskFolder(lake / "item")).instants()]
-    beside = by_delta_rs(DeltaTable(lake / "item__changes")).to_pylist()
-    records = [row for row in beside if row["_lakeward_kind"] == "batch"]
+    log = by_delta_rs(DeltaTable(lake / "item__changes")).to_pylist()
+    records = [row for row in log if row["_lakeward_kind"] == "batch"]
     return [progress for progress in progresses if progress is not None], records
 
 
-TOLD: Final = {"iceberg": told_by_iceberg, "delta": told_by_delta, "hudi": told_by_hudi}
+COMMITS: Final = {"iceberg": commits_by_iceberg, "delta": commits_by_delta, "hudi": commits_by_hudi}
 
 
 def _objects(record: dict[str, Any]) -> list[Any]:

@@ -83,8 +83,8 @@ def test_a_late_file_completes_columns_that_newer_files_lack(project: Project) -
             project.run()
         rows = project.rows(table, columns=("id", "name", "one"))
         assert rows == [(1, "n20", {"a": "a30", "b": "b20"}), (2, "n20", {"a": "a30", "b": "b20"})]
-    told = project.call("explain", "shop.late", "1").out
-    assert "not sent: name, one.b" in told
+    explanation = project.call("explain", "shop.late", "1").out
+    assert "not sent: name, one.b" in explanation
 
 
 def deliver(

@@ -20,7 +20,7 @@ from joined_feeds import (
     CheckedTable,
     Town,
     day_of,
-    declared,
+    draw_declaration,
     in_lake,
     kinds_of,
     settings_of,
@@ -87,7 +87,7 @@ class Lake:
 
 def mirrored(random: Random, *shapes: str) -> JoinDeclaration:
     """Return a joined mirror of one of these shapes."""
-    return declared(random.choice(shapes), random, unknown={})
+    return draw_declaration(random.choice(shapes), random, unknown={})
 
 
 def over_time(random: Random, *shapes: str) -> JoinDeclaration:

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from rule_lists import SECRETS, cells, rules
 from rule_lists import SOURCE as MANY
-from ruled_lake import ruled, ruled_player
+from ruled_lake import apply_rules, ruled_player
 from spark import MakeLake
 from tries import tries
 
@@ -203,7 +203,7 @@ def has_right_rows(script: Script, lake: MemoryLake, seed: int = 0) -> bool:
     """Return True if a table ends with the rows that the rules make of the rows of the source."""
     player = ruled_player(script, PACKED_FORM, lake, MemoryShaper, TABLE_RULES)
     player.play(Random(seed).sample(CRASHES, 4))
-    return player.moments[-1].rows == ruled(PACKED_FORM, script.truth)
+    return player.moments[-1].rows == apply_rules(PACKED_FORM, script.truth)
 
 
 @pytest.mark.parametrize("lateness", [ORDERED, Within(3), Unbounded()], ids=repr)
@@ -268,7 +268,7 @@ def on_iceberg(spark: SparkSession, make_lake: MakeLake, script: Script) -> Play
 def test_iceberg_recomputes_the_columns_of_the_law(spark: SparkSession, make_lake: MakeLake) -> None:
     script = in_three_batches()
     player = on_iceberg(spark, make_lake, script).play()
-    assert player.moments[-1].rows == ruled(PACKED_FORM, script.truth)
+    assert player.moments[-1].rows == apply_rules(PACKED_FORM, script.truth)
 
 
 @pytest.mark.spark

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from broken_iceberg import NULLS_WHAT_THE_FILES_LACK
 from cases import readers
-from drifting import KEY, Drift, Row, as_arrow, held, illegal, legal, row_of, rows_after, with_texts_as_keys
+from drifting import KEY, Drift, Row, as_arrow, illegal, legal, row_of, rows_after, stored_row, with_texts_as_keys
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from project import Project, any_kind
@@ -98,7 +98,7 @@ def read_table(project: Project, table: str) -> tuple[Schema, list[Row]]:
     read = read.drop_columns(ours).sort_by("id")
     pq.write_table(read, project.folder / "read.parquet")
     schema = read_footer(project.folder / "read.parquet", table).schema
-    return schema, [held(row, schema) for row in read.to_pylist()]
+    return schema, [stored_row(row, schema) for row in read.to_pylist()]
 
 
 def configure(project: Project, renames: Mapping[str, Mapping[str, str]], more: str = "") -> None:
@@ -147,7 +147,7 @@ def test_a_legal_change_loses_no_value(project: Project, renames: bool, data: st
     configure(project, {"one": {}})
     deliver(project, "one", 10, drift.before, then, "II")
     project.run()
-    assert read_table(project, "one")[1] == [held(row, drift.before) for row in then]
+    assert read_table(project, "one")[1] == [stored_row(row, drift.before) for row in then]
     configure(project, {"one": drift.renames})
     *found, absent = now
     deliver(project, "one", 11, drift.after, found, "UI")

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from drifting import KEY, Drift, Row, fits, held, illegal, legal, row_of, rows_after
+from drifting import KEY, Drift, Row, fits, illegal, legal, row_of, rows_after, stored_row
 from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
@@ -117,7 +117,7 @@ def check(case: Case) -> None:
         if row["id"] not in refused:
             values = {name: value for name, value in row.items() if value is not None}
             assert all(name in types and fits(value, types[name]) for name, value in values.items())
-            assert held(rows[row["id"]], drift.before) == held(row, drift.before)
+            assert stored_row(rows[row["id"]], drift.before) == stored_row(row, drift.before)
     for row in then:
         if row["id"] in refused:
             assert rows[row["id"]] == row
@@ -159,7 +159,9 @@ def test_waiting_rows_are_replayed_as_if_the_table_had_changed_in_time(case: Cas
     if ready:
         release(lake.job(DEFAULT_POLICIES), Settlement(repaired=ready))
     schema = evolve(drift.before, drift.after, DEFAULT_POLICIES, ["id"]).schema
-    assert [held(row, schema) for _, row in sorted(lake.rows().items())] == rows_after(drift, schema, then, now)
+    assert [stored_row(row, schema) for _, row in sorted(lake.rows().items())] == rows_after(
+        drift, schema, then, now
+    )
     assert not lake.entries(DEFAULT_POLICIES)
 
 

@@ -84,7 +84,7 @@ TestCrashes = pytest.mark.lap(
 TestDelta = pytest.mark.long(
     table_contract(
         lambda make_delta: bench(make_delta(), make_delta),
-        laws=laps.others(
+        laws=laps.remaining_laws(
             *(laps.EVERY_LAYOUT, laps.LINES, laps.CRASHES),
             (laps.ANY_LAYOUT | laps.HISTORIES | laps.LAP) - laps.SHARED - laps.ROLLBACK,
         ),

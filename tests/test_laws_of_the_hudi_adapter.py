@@ -104,7 +104,7 @@ TestRollback = pytest.mark.long(
 TestHudi = pytest.mark.long(
     table_contract(
         lambda make_hudi: bench(make_hudi(), make_hudi),
-        laws=laps.others(
+        laws=laps.remaining_laws(
             *(laps.EVERY_LAYOUT, laps.LINES, laps.CRASHES),
             (laps.ANY_LAYOUT | laps.HISTORIES | laps.LAP) - laps.SHARED,
         ),

@@ -11,7 +11,7 @@ from typing import Any
 
 import laps
 import pytest
-from parts import in_parts
+from parts import split_chains
 
 from lakeward.adapters.formats.iceberg.options import TableOptions
 from lakeward.adapters.spark.execution import parallelism
@@ -76,7 +76,7 @@ def without_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def several_parts(all_is_large: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    in_parts(monkeypatch)
+    split_chains(monkeypatch)
 
 
 TestLayouts = table_contract(lambda make_lake, layout: bench(make_lake(layout), make_lake), laws=laps.EVERY_LAYOUT)
@@ -129,7 +129,7 @@ TestMoreBySpark = pytest.mark.long(
 )
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
-    laws=laps.others(
+    laws=laps.remaining_laws(
         *(laps.EVERY_LAYOUT, laps.ANY_LAYOUT, laps.HISTORIES, laps.KNOWN, laps.NUMBERED, laps.LINES, laps.CRASHES),
         *(laps.LAP, laps.ONCE, laps.SLOW, laps.CORPUS, laps.SOFT, laps.RACES, laps.IN_RANDOM_LAWS),
     ),

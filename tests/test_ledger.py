@@ -109,8 +109,8 @@ def test_a_file_that_vanishes_before_it_is_applied_stops_its_table(project: Proj
     lost = project.put(CHANGES, "U,2,wrong width\n")
     error = project.run(4)["shop.item"]["error"]
     status = project.call("status", "--json")
-    told = status.document["tables"][0]["last_error"]
-    assert (status.code, {**error, "at": told["at"]}) == (4, told)
+    last_error = status.document["tables"][0]["last_error"]
+    assert (status.code, {**error, "at": last_error["at"]}) == (4, last_error)
     lost.unlink()
     project.put("20261121-110000000.csv", "I,3,c,3.00\n")
     assert project.run(4)["shop.item"]["error"]["code"] == "LEDGER-003"

@@ -48,15 +48,15 @@ def make(request: pytest.FixtureRequest) -> Make:
     return maker
 
 
-Turn: TypeAlias = tuple[Lateness, Sequence[ChangeEvent]]
+Delivered: TypeAlias = tuple[Lateness, Sequence[ChangeEvent]]
 
 
-def play_batches(lake: Lake, kept: Dimension, *turns: Turn) -> Player:
+def play_batches(lake: Lake, kept: Dimension, *batches: Delivered) -> Player:
     """Deliver one object per batch, each with the lateness of the settings at that time."""
-    deliveries = [events for _, events in turns]
+    deliveries = [events for _, events in batches]
     script = Script(kept, deliveries, [], in_part=True)
     player = Player(script, lake)
-    for number, (lateness, _) in enumerate(turns):
+    for number, (lateness, _) in enumerate(batches):
         dimension = replace(script.dimension, lateness=lateness)
         player = Player(replace(script, dimension=dimension), lake, player.queue, player.ledger)
         player.source.arrived = number
@@ -64,9 +64,9 @@ def play_batches(lake: Lake, kept: Dimension, *turns: Turn) -> Player:
     return player
 
 
-def rows_after(lake: Lake, history: History | None, *turns: Turn) -> Rows:
+def rows_after(lake: Lake, history: History | None, *batches: Delivered) -> Rows:
     """Deliver one object per batch, each with the lateness of the settings at that time, and return the rows."""
-    return play_batches(lake, replace(DIMENSION, history=history), *turns).moments[-1].rows
+    return play_batches(lake, replace(DIMENSION, history=history), *batches).moments[-1].rows
 
 
 def cells(rows: Rows, *names: str) -> list[tuple[Any, ...]]:
@@ -121,8 +121,8 @@ def test_versions_stay_that_were_made_while_the_table_was_ordered(
     assert cells({key: row for key, row in rows.items() if key[1] == 1}, "a") == [(a,) for a in left]
 
 
-BEFORE: Sequence[Turn] = [(LATER, [event(INSERT, 1)]), (LATER, [event(UPDATE, 2)])]
-MEANWHILE: Sequence[Turn] = [(ORDERED, [event(UPDATE, 3)]), (ORDERED, [event(DELETE, 4)])]
+BEFORE: Sequence[Delivered] = [(LATER, [event(INSERT, 1)]), (LATER, [event(UPDATE, 2)])]
+MEANWHILE: Sequence[Delivered] = [(ORDERED, [event(UPDATE, 3)]), (ORDERED, [event(DELETE, 4)])]
 
 
 @pytest.mark.long
@@ -147,8 +147,8 @@ def test_a_partial_row_that_waited_for_its_row_is_reported(make: Make, monkeypat
     """Nothing older comes to an `ordered` table."""
     monkeypatch.setattr(retention, "_TRIM_EVERY", 3)
     lake, part = make(), event(UPDATE, 2, b=UNSET)
-    told: Sequence[Lateness] = (ORDERED, ORDERED, LATER)
-    others: list[Turn] = [(lateness, [event(INSERT, at, at)]) for at, lateness in enumerate(told, 3)]
+    latenesses: Sequence[Lateness] = (ORDERED, ORDERED, LATER)
+    others: list[Delivered] = [(lateness, [event(INSERT, at, at)]) for at, lateness in enumerate(latenesses, 3)]
     player = play_batches(lake, DIMENSION, (LATER, [part]), *others)
     assert player.reasons == {"incomplete_row"}
 
@@ -170,7 +170,7 @@ def test_a_smaller_lateness_helps_where_more_key_changes_are_remembered_than_are
     use_spark(monkeypatch)
     monkeypatch.setattr(fold_items, "MOST_LINKS", 2)
     moves = [replace(event(UPDATE, at, 10 + at), old_key=(0, at)) for at in (1, 2, 3)]
-    soon: list[Turn] = [(Within(5), [event(INSERT, at, at)]) for at in (500, 600, 700)]
+    soon: list[Delivered] = [(Within(5), [event(INSERT, at, at)]) for at in (500, 600, 700)]
     player = play_batches(make(), DIMENSION, *[(LATER, [move]) for move in moves], *soon)
     assert cells(player.moments[-1].rows, "id") == [(key,) for key in (11, 12, 13, 500, 600, 700)]
     assert player.moments[-1].progress.low_watermark is not None

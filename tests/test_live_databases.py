@@ -138,10 +138,10 @@ def check(project: Project, server: servers.Server) -> None:
 def check_rows(project: Project, server: servers.Server) -> None:
     """Check by other readers that all mirrors equal their source, and that no row waits."""
     for table, columns in TABLES.items():
-        told = server.tell(f"SELECT CONCAT_WS('|', {', '.join(columns)}) FROM {table}").splitlines()
+        lines = server.tell(f"SELECT CONCAT_WS('|', {', '.join(columns)}) FROM {table}").splitlines()
         rows = project.read(table.removeprefix("shop."), "shop", columns)
         read = ["|".join(str(one) for one in row if one is not None) for row in rows]
-        assert sorted(read) == sorted(told)
+        assert sorted(read) == sorted(lines)
     assert project.entries() == []
 
 

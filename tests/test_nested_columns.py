@@ -82,8 +82,8 @@ def test_fields_are_added_and_widened_by_path(project: Project, kind: str, layou
         2: None,
         3: {"city": "v", "zip": 2**41, "land": "y"},
     }
-    told = project.call("status", "--schema").out
-    assert "many.element.land" in told
+    output = project.call("status", "--schema").out
+    assert "many.element.land" in output
 
 
 def test_a_late_file_may_lack_fields_of_structs(project: Project) -> None:

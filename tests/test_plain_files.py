@@ -99,8 +99,8 @@ def test_rows_of_csv_and_json_name_their_operation(project: Project) -> None:
     counts = project.run()["shop.item"]["counts"]
     assert (counts["read"], counts["applied"], counts["superseded"]) == (4, 3, 1)
     line = '{{"status": "{}", "id": {}, "price": {}, "changed": "{}", "name": "{}"}}\n'
-    told = [("D", 2, "null", 4, ""), ("U", 3, "9.99", 2, "late"), ("I", 4, "123456.78", 5, "four")]
-    late_and_wrong = [line.format(s, i, p, day.format(d), n) for s, i, p, d, n in told]
+    changes = [("D", 2, "null", 4, ""), ("U", 3, "9.99", 2, "late"), ("I", 4, "123456.78", 5, "four")]
+    late_and_wrong = [line.format(s, i, p, day.format(d), n) for s, i, p, d, n in changes]
     project.put("c.jsonl", "".join(late_and_wrong) + line.format("U", 5, '"1.239"', day.format(5), "five"))
     counts = project.run(code=3)["shop.item"]["counts"]
     assert (counts["applied"], counts["stale"], counts["quarantined"]) == (2, 1, 1)

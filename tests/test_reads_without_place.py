@@ -22,10 +22,11 @@ lateness = "{}"
 """
 
 
-def lines(*told: tuple[str, int, str], **place: Any) -> str:
+def lines(*changes: tuple[str, int, str], **place: Any) -> str:
     """Return messages of one second each: a letter, a key and a value."""
     rows = [
-        {"id": key, "name": name, "__op": letter, "__source_ts_ms": 1_795_000_000_000} for letter, key, name in told
+        {"id": key, "name": name, "__op": letter, "__source_ts_ms": 1_795_000_000_000}
+        for letter, key, name in changes
     ]
     return "".join(json.dumps({**row, "__deleted": "false", **place}) + "\n" for row in rows)
 

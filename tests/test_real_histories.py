@@ -165,7 +165,7 @@ def test_each_change_of_pgbench_is_a_version(project: Project, kind: str) -> Non
     """One branch has 8,001 versions, a teller up to 822."""
     project.kind = kind
     case = outside.case("derived-dms-csv-pgbench")
-    told = json.loads((case / "expected" / "invariants.json").read_text("utf-8"))
+    invariants = json.loads((case / "expected" / "invariants.json").read_text("utf-8"))
     tables = {f"pgbench_{name}": columns for name, columns in PGBENCH.items()}
     settings = [
         f'[tables."public.{name}"]\nkey = ["{next(iter(columns))}"]\n{HISTORY}columns = {column_types(columns)}\n'
@@ -177,7 +177,7 @@ def test_each_change_of_pgbench_is_a_version(project: Project, kind: str) -> Non
         feed = of_dms(project, "public", name, "read_csv('{}', header = true, all_varchar = true)")
         assert (
             check_versions(project, "public", name, next(iter(columns)), [*columns], feed)
-            == (told[name]["scd2_versions_if_only_real_changes_make_one"])
+            == (invariants[name]["scd2_versions_if_only_real_changes_make_one"])
         )
         assert project.call("verify", "--history", f"public.{name}").code == 0
 
@@ -205,7 +205,7 @@ def test_each_message_about_pgbench_that_changes_a_row_is_a_version(project: Pro
     """Eight clients at once: log positions run backwards from row to row, and the middle messages come last."""
     project.kind, messages = kind, MESSAGES[form]
     case = outside.case(f"perf-pgbench-debezium-{form}")
-    told = json.loads((case / "expected" / "invariants.json").read_text("utf-8"))
+    invariants = json.loads((case / "expected" / "invariants.json").read_text("utf-8"))
     tables = {f"pgbench_{name}": columns for name, columns in PGBENCH.items()}
     sections = [
         f'[tables."public.{name}"]\nkey = ["{next(iter(columns))}"]\n'
@@ -225,7 +225,7 @@ def test_each_message_about_pgbench_that_changes_a_row_is_a_version(project: Pro
         feed = messages.feed(case / "input" / "events.jsonl.gz", name, [*columns])
         assert (
             check_versions(project, "public", name, next(iter(columns)), [*columns], feed)
-            == (told[name]["scd2_versions_if_only_real_changes_make_one"])
+            == (invariants[name]["scd2_versions_if_only_real_changes_make_one"])
         )
         assert project.call("verify", "--history", f"public.{name}").code == 0
 

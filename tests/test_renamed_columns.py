@@ -77,8 +77,8 @@ def test_a_table_follows_new_names_and_files_may_have_either(project: Project, l
     put(project, 13, "Op,no,name,price", "U,1,f,1.75")
     project.run()
     assert rows(project)[0] == (1, "f", 1.75)
-    told = project.call("status", "--schema", "--json").document["schema_changes"]
-    assert [(one["before"], one["after"]) for one in told if one["kind"] == "rename"] == [
+    schema_changes = project.call("status", "--schema", "--json").document["schema_changes"]
+    assert [(one["before"], one["after"]) for one in schema_changes if one["kind"] == "rename"] == [
         ("id", "no"),
         ("name", "title"),
     ]

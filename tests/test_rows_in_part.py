@@ -211,8 +211,12 @@ def test_a_key_change_is_repaired_with_its_old_key(parts: Project) -> None:
     assert entries["7"]["holds"] == [["7"], ["2"]], "nobody knows its operation: it may be a change of a key"
     shown = parts.call("quarantine", "show", "shop.item", "6").out
     assert "1 → 5 also holds 6" in shown
-    told = parts.call("explain", "shop.item", "6")
-    assert (told.code, "waiting: key 5 is held" in told.out, "waiting for 1" in told.out) == (3, True, True)
+    explanation = parts.call("explain", "shop.item", "6")
+    assert (explanation.code, "waiting: key 5 is held" in explanation.out, "waiting for 1" in explanation.out) == (
+        3,
+        True,
+        True,
+    )
     assert parts.call("quarantine", "fix", "shop.item", "--file", "*").code == 0
     text = (parts.folder / FIX).read_text("utf-8")
     right = [('"dear"', '"5.00"')]

@@ -184,19 +184,19 @@ def test_init_inspects_a_bucket(pipeline: Pipeline) -> None:
     """It finds tables of DMS and plain ones. An empty folder or a missing bucket is reported."""
     pipeline.put("LOAD00000001.csv", "id,name\n1,one\n")
     pipeline.put("20261121-100000000.csv", "Op,id,name\nU,1,uno\n")
-    code, told = pipeline.call_here("init", f"s3://{pipeline.bucket}/landing", "--config", "proposed.toml")
-    assert (code, [table["table"] for table in told["tables"]]) == (0, ["shop.item"])
+    code, output = pipeline.call_here("init", f"s3://{pipeline.bucket}/landing", "--config", "proposed.toml")
+    assert (code, [table["table"] for table in output["tables"]]) == (0, ["shop.item"])
     proposed = tomllib.loads((pipeline.folder / "proposed.toml").read_text("utf-8"))
     assert proposed["source"]["path"] == f"s3://{pipeline.bucket}/landing"
     assert proposed["tables"]["shop.item"]["columns"] == {"id": "bigint", "name": "string"}
     pipeline.s3.put(f"s3://{pipeline.bucket}/export/sales/line/a.jsonl", '{"id": 1}\n')
-    code, told = pipeline.call_here("init", f"s3://{pipeline.bucket}/export", "--config", "plain.toml")
-    assert (code, [table["table"] for table in told["tables"]]) == (0, ["sales.line"])
-    code, told = pipeline.call_here("init", f"s3://{pipeline.bucket}/nothing", "--config", "none.toml")
-    assert (code, "has no files of a source" in told["error"]["what"]) == (1, True)
-    code, told = pipeline.call_here("init", "s3://no-such-bucket/landing", "--config", "none.toml")
+    code, output = pipeline.call_here("init", f"s3://{pipeline.bucket}/export", "--config", "plain.toml")
+    assert (code, [table["table"] for table in output["tables"]]) == (0, ["sales.line"])
+    code, output = pipeline.call_here("init", f"s3://{pipeline.bucket}/nothing", "--config", "none.toml")
+    assert (code, "has no files of a source" in output["error"]["what"]) == (1, True)
+    code, output = pipeline.call_here("init", "s3://no-such-bucket/landing", "--config", "none.toml")
     assert code == 1
-    assert "no-such-bucket" in told["error"]["what"] + str(told["error"]["found"])
+    assert "no-such-bucket" in output["error"]["what"] + str(output["error"]["found"])
     assert not (pipeline.folder / "none.toml").exists()
 
 
@@ -242,8 +242,8 @@ def test_a_history_in_a_bucket_is_read_as_of_a_time(pipeline: Pipeline) -> None:
     code, said = pipeline.call("run", "--once")
     assert code == 0, said
     for clock, expected in (("09:15", {1: "a", 2: "b"}), ("09:45", {1: "a", 2: "late"}), ("10:30", {2: "Köln"})):
-        code, told = pipeline.call("as-of", "shop.item", f"2026-11-21T{clock}:00Z")
-        assert (code, {row["id"]: row["name"] for row in told["first"]}) == (0, expected)
+        code, output = pipeline.call("as-of", "shop.item", f"2026-11-21T{clock}:00Z")
+        assert (code, {row["id"]: row["name"] for row in output["first"]}) == (0, expected)
 
 
 @pytest.mark.spark
@@ -256,8 +256,8 @@ def test_a_table_of_another_job_in_a_bucket_is_adopted(pipeline: Pipeline) -> No
     catalog.create_table("shop.item", schema).append(pa.Table.from_pylist(rows, schema))
     pipeline.put("LOAD00000001.csv", LOAD)
     pipeline.put("20261121-100000000.csv", "U,2026-11-21 10:00:00,2,Köln,3.00\nI,2026-11-21 10:00:01,3,c,4.00\n")
-    code, told = pipeline.call("adopt", "shop.item", "--from", "LOAD00000001.csv")
-    assert code == 0, told
+    code, output = pipeline.call("adopt", "shop.item", "--from", "LOAD00000001.csv")
+    assert code == 0, output
     code, said = pipeline.call("run", "--once")
     assert (code, said["tables"][0]["batches"][0]["counts"]["read"]) == (0, 2)
     assert pipeline.rows() == [(1, "a", Decimal(1)), (2, "Köln", Decimal(3)), (3, "c", Decimal(4))]

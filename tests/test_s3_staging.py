@@ -100,7 +100,7 @@ def test_a_snapshot_and_later_messages_are_staged_in_a_bucket(
     assert pipeline.run() == {"jdbc"}
     assert pipeline.rows() == [(1, "Köln"), (2, "b")]
     source = {"db": "shop", "table": "item", "ts_ms": time.time_ns() // 10**6, "file": "binlog.000001", "pos": 4}
-    told = {"op": "u", "before": {"id": 2, "name": "b"}, "after": {"id": 2, "name": "new"}, "source": source}
-    kafka_broker.send("staged.shop.item", json.dumps(told).encode(), key=b'{"id":2}', partition=0)
+    message = {"op": "u", "before": {"id": 2, "name": "b"}, "after": {"id": 2, "name": "new"}, "source": source}
+    kafka_broker.send("staged.shop.item", json.dumps(message).encode(), key=b'{"id":2}', partition=0)
     assert pipeline.run() == {"kafka"}
     assert pipeline.rows() == [(1, "Köln"), (2, "new")]

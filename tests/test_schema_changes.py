@@ -67,8 +67,8 @@ def test_a_column_that_is_missing_keeps_its_values(project: Project, layout: str
         ("7", "incomplete_row"),
         ("3", "incomplete_row"),
     ]
-    told = project.call("status", "--schema", "--json").document["schema_changes"]
-    assert [(one["kind"], one["column"], one["file"]) for one in told] == [
+    changes = project.call("status", "--schema", "--json").document["schema_changes"]
+    assert [(one["kind"], one["column"], one["file"]) for one in changes] == [
         ("drop", "price", "20261121-110000000.csv"),
         ("drop", "price", "20261121-130000000.csv"),
     ]
@@ -124,9 +124,9 @@ def test_a_newly_declared_column_is_added(project: Project, layout: str) -> None
         "column stock (int) is new; column id was int and is bigint; "
         "column price was decimal(8,2) and is decimal(10,2)"
     )
-    told = project.call("status", "--schema").out
-    assert "column stock (int) is new" in told
-    assert "column id was int and is bigint" in told
+    output = project.call("status", "--schema").out
+    assert "column stock (int) is new" in output
+    assert "column id was int and is bigint" in output
 
 
 def test_parquet_files_bring_their_columns_with_them(project: Project) -> None:
@@ -179,8 +179,8 @@ def test_a_narrower_type_stops_the_table_or_the_table_keeps_its_own(project: Pro
     project.configure(item(more='schema = { narrow = "evolve" }'))
     assert "the table keeps its own type" in project.call("plan").out
     project.run()
-    (told,) = project.call("status", "--schema", "--json").document["schema_changes"]
-    assert (told["kind"], told["policy"]) == ("narrow", "evolve")
+    (change,) = project.call("status", "--schema", "--json").document["schema_changes"]
+    assert (change["kind"], change["policy"]) == ("narrow", "evolve")
     assert project.rows() == [(1, "b", 2)]
     assert str(lake_table(project).schema().find_field("price").field_type) == "decimal(12, 2)"
 

@@ -68,8 +68,8 @@ def test_rows_with_a_value_in_a_new_column_wait_until_it_is_declared(project: Pr
     rows_now = project.rows(columns=("id", "name", "price", "stock"))
     assert rows_now == [(1, "b", 2, 7), (2, "b", 2, None), (4, "c", 3, None), (5, "e", 6, 1)]
     assert project.run()["shop.item"]["progress"]["held"] == 0
-    told = project.call("status", "--schema", "--json").document["schema_changes"]
-    assert [(one["column"], one["policy"], bool(one["file"])) for one in told] == [
+    changes = project.call("status", "--schema", "--json").document["schema_changes"]
+    assert [(one["column"], one["policy"], bool(one["file"])) for one in changes] == [
         ("stock", "quarantine", True),
         ("stock", "evolve", False),
     ]

@@ -99,9 +99,9 @@ def test_an_older_snapshot_of_houses_comes_late(project: Project) -> None:
     for name, day, result in runs:
         text = (folder / "input" / name).read_text("utf-8").replace("\r", "")
         take(project, f"{day}.csv", text.replace(";\n", "\n"))
-        told = [(int(a or 0), (b or "")[:10], c and c[:10]) for a, b, c in lines(folder / "expected" / result)]
+        expected = [(int(a or 0), (b or "")[:10], c and c[:10]) for a, b, c in lines(folder / "expected" / result)]
         found = project.rows("item", columns=("prop_id", "valid_from", "valid_to"))
-        assert [(row[0], str(row[1]), row[2] and str(row[2])) for row in found] == sorted(told)
+        assert [(row[0], str(row[1]), row[2] and str(row[2])) for row in found] == sorted(expected)
 
 
 @dataclass
@@ -148,8 +148,8 @@ class Feeds:
             states = {day: self.state(one, day) for day in self.days}
             for key in {key for state in states.values() for key in state}:
                 moments = [(day + 1, state.get(key)) for day, state in states.items()]
-                told = of_one_key(moments, "ab")
-                expected += [(number, key, v.image["a"], v.image["b"], v.valid_from, v.valid_to) for v in told]
+                versions = of_one_key(moments, "ab")
+                expected += [(number, key, v.image["a"], v.image["b"], v.valid_from, v.valid_to) for v in versions]
         closed, known = "closed" in self.shape, ("known_to",) if "known" in self.shape else ()
         columns = ("feed", "id", "a", "b", "valid_from", "valid_to", *known)
         believed = [row[:6] for row in self.project.read("item", "shop", columns) if row[6:] in ((), (None,))]
@@ -194,8 +194,8 @@ def test_snapshots_in_any_order_give_the_history_of_their_feeds(project: Project
         assert len({*numbers}) == len(numbers)
         assert min(numbers) > 0
     else:
-        told = project.read("item", "shop", ("known_from", "known_to"))
-        assert all(since >= 1 and (until is None or since < until) for since, until in told)
+        batches = project.read("item", "shop", ("known_from", "known_to"))
+        assert all(since >= 1 and (until is None or since < until) for since, until in batches)
 
 
 @any_kind
@@ -247,24 +247,24 @@ def test_a_folder_between_others_stays_there_when_a_newer_one_comes(project: Pro
     assert never_fall(project, "id")
 
 
-def begins_one_late(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
-    return VERSIONS(shown, replace(span, begins=span.begins + 1), had)
+def begins_one_late(shown: VersionRows, span: SnapshotSpan, old: str) -> str:
+    return VERSIONS(shown, replace(span, begins=span.begins + 1), old)
 
 
-def ends_one_late(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
-    return VERSIONS(shown, replace(span, ends=span.ends + 1), had)
+def ends_one_late(shown: VersionRows, span: SnapshotSpan, old: str) -> str:
+    return VERSIONS(shown, replace(span, ends=span.ends + 1), old)
 
 
-def leaves_what_vanished(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
-    return f"CASE WHEN {snapshot_splice._SNAPSHOT} IS NULL THEN {had} ELSE {VERSIONS(shown, span, had)} END"
+def leaves_what_vanished(shown: VersionRows, span: SnapshotSpan, old: str) -> str:
+    return f"CASE WHEN {snapshot_splice._SNAPSHOT} IS NULL THEN {old} ELSE {VERSIONS(shown, span, old)} END"
 
 
-def places_a_row_by_its_own_file(shown: VersionRows, span: SnapshotSpan, had: str) -> str:
+def places_a_row_by_its_own_file(shown: VersionRows, span: SnapshotSpan, old: str) -> str:
     """Give versions positions as an earlier release did, so that they fall when folders come between others."""
     own = {name: f"v.place.{name}" for name in "esr"} | {"o": "v.place.o - 1"}
     made = snapshot_splice._with_fields(shown, "v", place=struct({name: own[name] for name in "esor"}))
     is_made = f"v.begins = {span.begins}L AND v.ends = {span.ends}L"
-    return f"transform({VERSIONS(shown, span, had)}, v -> CASE WHEN {is_made} THEN {made} ELSE v END)"
+    return f"transform({VERSIONS(shown, span, old)}, v -> CASE WHEN {is_made} THEN {made} ELSE v END)"
 
 
 VERSIONS = snapshot_splice._versions
@@ -340,7 +340,7 @@ def test_all_keys_with_versions_altered_by_others_are_counted(
     configure(project, 'key = ["id"]\ncolumns = { id = "int" }')
     take(project, "2026-10-05.csv", "id\n" + "".join(f"{key}\n" for key in range(1500)))
     use_spark_in_commands(monkeypatch)
-    monkeypatch.setattr(snapshot_splice, "_versions", lambda _shown, _span, had: f"concat({had}, {had})")
+    monkeypatch.setattr(snapshot_splice, "_versions", lambda _shown, _span, old: f"concat({old}, {old})")
     project.put("2026-10-03.csv", "id\n1\n")
     project.call("load-complete", "shop.item")
     said = project.fails()

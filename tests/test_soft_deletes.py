@@ -6,7 +6,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from joined_runs import TIMED, joined, put
+from joined_runs import TIMED, put, run_joined
 from project import Project, any_kind
 
 from lakeward.core.dimension import DELETED
@@ -31,20 +31,20 @@ COLUMNS = ("id", "name", DELETED)
 def test_soft_deleted_rows_stay_in_their_table_and_leave_joined_tables(project: Project) -> None:
     project.configure(tables=SHOP, source=TIMED)
     put(project, "item", 1, *[f"I,{key},a" for key in (1, 2, 3)])
-    joined(project)
+    run_joined(project)
     put(project, "item", 5, "U,1,b", "D,2,a", "D,9,z")
-    joined(project)
+    run_joined(project)
     assert project.rows(columns=COLUMNS) == [(1, "b", False), (2, "a", True), (3, "a", False)]
     assert project.rows("items", "dw", ("id", "name")) == [(1, "b"), (3, "a")]
     put(project, "item", 3, "U,2,late")
     put(project, "item", 6, "I,2,back", "D,3,a")
-    assert joined(project)["error"] is None
+    assert run_joined(project)["error"] is None
     assert project.rows(columns=COLUMNS) == [(1, "b", False), (2, "back", False), (3, "a", True)]
     assert project.rows("items", "dw", ("id", "name")) == [(1, "b"), (2, "back")]
-    told = project.call("explain", "shop.item", "3", "--json").document
-    assert [event["operation"] for event in told["events"]] == ["insert", "delete"]
-    assert told["is_whole"] is True, told
-    assert (told["stored"]["cells"], told["stored"]["deleted"]) == ({"id": 3, "name": "a"}, True)
+    explanation = project.call("explain", "shop.item", "3", "--json").document
+    assert [event["operation"] for event in explanation["events"]] == ["insert", "delete"]
+    assert explanation["is_whole"] is True, explanation
+    assert (explanation["stored"]["cells"], explanation["stored"]["deleted"]) == ({"id": 3, "name": "a"}, True)
     shown = project.call("explain", "shop.item", "3").out
     assert "applied: the row is deleted, and its values stay" in " ".join(shown.split())
     assert "stored now: id 3 · name a · deleted · position 2026-11-06 10:00:00 UTC" in shown

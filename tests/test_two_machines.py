@@ -61,7 +61,7 @@ class Machines:
     script: Script
     lake: MemoryLake = field(default_factory=MemoryLake)
     clock: Clock = field(default_factory=Clock)
-    told: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.lease = MemoryLease(self.clock)
@@ -71,7 +71,7 @@ class Machines:
 
     def another_takes_over(self) -> None:
         """Let the lease end, and another machine apply all but the last delivery."""
-        self.clock.turn(1.1 * self.lease.duration)
+        self.clock.advance(1.1 * self.lease.duration)
         with self.writer_lease() as writer_lease:
             player = Player(self.script, self.lake)
             player.source.arrived = 2
@@ -95,7 +95,7 @@ class Machines:
             try:
                 apply_changes(replace(player.job(), check=check))
             except (LockedError, CommitConflict) as error:
-                self.told.append(error.what)
+                self.errors.append(error.what)
 
     @property
     def table(self) -> Any:
@@ -105,7 +105,7 @@ class Machines:
 def check_that_nothing_is_twice(machines: Machines, sleeps_at: int) -> None:
     """Checks 1 and 3 are before a batch writes anything, 2 and 4 before its commit."""
     machines.run(sleeps_at)
-    assert machines.told == ["this process has lost the lease of the pipeline"]
+    assert machines.errors == ["this process has lost the lease of the pipeline"]
     assert (machines.table.progress.batch, machines.table.progress.totals.read) == (2, 4)
     machines.run(sleeps_at=0)
     assert (machines.table.progress.batch, machines.table.progress.totals.read) == (3, 6)
@@ -122,7 +122,7 @@ def test_a_process_that_resumes_after_its_lease_ended_commits_nothing(key: Seque
 def test_two_machines_that_never_pause_apply_everything(key: Sequence[str]) -> None:
     machines = Machines(script(key))
     machines.run(sleeps_at=0)
-    assert machines.told == []
+    assert machines.errors == []
     assert machines.table.progress.batch == 3
     assert machines.lake.rows(machines.script.dimension) == machines.script.truth
 

@@ -44,7 +44,9 @@ def _selected(table: MemoryTable, wanted: Selection) -> Iterator[Mapping[str, Ce
         elif history.is_bitemporal:
             names = dimension.stored.schema.names
             batch = table.progress.batch if wanted.known is None else wanted.known
-            rows_known = table.beliefs[key] if wanted.at is None else known_after(table.beliefs[key], batch)
+            rows_known = (
+                table.known_versions[key] if wanted.at is None else known_after(table.known_versions[key], batch)
+            )
             yield from (b.row(history, names) for b in rows_known if _is_valid(history, b.cells, wanted.at))
         else:
             current_rows = rows(dimension, key, row.versions, table.numbers)

@@ -70,14 +70,14 @@ class MemoryTable:
     written: dict[int, DeliveryResult] = field(default_factory=dict)
     remembered: int = 0
     objects: dict[int, tuple[ObjectFacts, ...]] = field(default_factory=dict)
-    words: list[OperatorDecision] = field(default_factory=list)
+    decisions: list[OperatorDecision] = field(default_factory=list)
     epochs: dict[int, int] = field(default_factory=dict)
     quarantined: dict[int, list[Reject]] = field(default_factory=dict)
     given_up: dict[int, frozenset[Position]] = field(default_factory=dict)
     repaired: dict[Position, RepairedRow] = field(default_factory=dict)
     shown: dict[int, tuple[SchemaChange, ...]] = field(default_factory=dict)
-    kept: dict[int, SavedState] = field(default_factory=dict)
-    beliefs: dict[Key, KnownVersions] = field(default_factory=dict)
+    states: dict[int, SavedState] = field(default_factory=dict)
+    known_versions: dict[Key, KnownVersions] = field(default_factory=dict)
     numbers: Numbers = field(default_factory=dict)
     capabilities: frozenset[Capability] = frozenset(Capability)
 
@@ -127,11 +127,11 @@ class MemoryTable:
         if plan.batch != self.progress.batch + 1:
             raise CommitConflict(f"{self.dimension.name} is at batch {self.progress.batch} already")
         if self.exists:
-            self.kept[self.progress.batch] = SavedState.of(self)
+            self.states[self.progress.batch] = SavedState.of(self)
         self.dimension = replace(self.dimension, schema=plan.evolution.schema)
         rows = self.rows_after(resolved.detail)
         changed = {key: rows.get(key) for key in resolved.detail.rows}
-        self.beliefs = {**self.beliefs, **self.beliefs_after(plan, changed)}
+        self.known_versions = {**self.known_versions, **self.known_versions_after(plan, changed)}
         kept_numbers = {place: number for place, number in self.numbers.items() if place[0] not in changed}
         self.numbers = {**kept_numbers, **self.numbers_after(plan, changed)}
         self.rows = rows
@@ -144,14 +144,14 @@ class MemoryTable:
         changed = {key: None if row is None else _as_stored(row) for key, row in settled.rows.items()}
         return {key: row for key, row in {**self.rows, **changed}.items() if row is not None}
 
-    def beliefs_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> dict[Key, KnownVersions]:
+    def known_versions_after(self, plan: MergePlan, rows: Mapping[Key, Row | None]) -> dict[Key, KnownVersions]:
         """Return the bitemporal rows of these keys after a batch that leaves these rows; {} for other tables."""
         dimension = replace(plan.dimension, schema=plan.evolution.schema)
         if dimension.history is None or not dimension.history.is_bitemporal:
             return {}
         numbers, versions_of_keys = self.numbers_after(plan, rows), _versions(rows)
         return {
-            k: update_known_versions(dimension, k, self.beliefs.get(k, ()), of, plan.batch, numbers)
+            k: update_known_versions(dimension, k, self.known_versions.get(k, ()), of, plan.batch, numbers)
             for k, of in versions_of_keys.items()
         }
 
@@ -166,8 +166,8 @@ class MemoryTable:
 
     def _count_differences(self, plan: MergePlan, settled: DeliveryResult) -> tuple[int, int]:
         """Return how many rows a batch adds, and how many it removes."""
-        if beliefs := self.beliefs_after(plan, settled.rows):
-            pairs = [(self.beliefs.get(key, ()), after) for key, after in beliefs.items()]
+        if known_versions := self.known_versions_after(plan, settled.rows):
+            pairs = [(self.known_versions.get(key, ()), after) for key, after in known_versions.items()]
             added = sum(_count_missing(earlier, after) for earlier, after in pairs)
             return added, sum(_count_missing(after, earlier) for earlier, after in pairs)
         rows = [(self.rows.get(key), row) for key, row in settled.rows.items()]
@@ -196,7 +196,7 @@ class MemoryTable:
             {item.name: item for epoch, item in epoch_objects if epoch == progress.epoch},
             holds,
             records,
-            decisions=tuple(self.words),
+            decisions=tuple(self.decisions),
             quarantined_changes=dict(self.shown),
             earlier_versions=frozenset(item.version for epoch, item in epoch_objects if epoch < progress.epoch),
         )
@@ -217,7 +217,7 @@ class MemoryTable:
 
     def record_decision(self, progress: Progress, decision: OperatorDecision) -> None:
         """Record an operator decision."""
-        self.words.append(decision)
+        self.decisions.append(decision)
 
     def applied(self, progress: Progress, after: int) -> Sequence[ObjectRecord]:
         """Return the objects of batches after `after`."""

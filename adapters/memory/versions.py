@@ -41,24 +41,33 @@ class SavedState:
     rows: dict[Key, Row]
     progress: Progress
     memory: ChangeLogContents
-    words: tuple[OperatorDecision, ...]
+    decisions: tuple[OperatorDecision, ...]
     repaired: dict[Position, RepairedRow]
-    beliefs: dict[Key, KnownVersions]
+    known_versions: dict[Key, KnownVersions]
     numbers: Numbers
 
     @classmethod
     def of(cls, table: MemoryTable) -> Self:
         """Copy the state of a table, since its change log is changed in place."""
-        words, repaired = tuple(table.words), dict(table.repaired)
+        decisions, repaired = tuple(table.decisions), dict(table.repaired)
         memory = _copy(table.memory)
         return cls(
-            table.dimension, table.rows, table.progress, memory, words, repaired, table.beliefs, table.numbers
+            table.dimension,
+            table.rows,
+            table.progress,
+            memory,
+            decisions,
+            repaired,
+            table.known_versions,
+            table.numbers,
         )
 
 
 def versions(table: MemoryTable) -> Sequence[Version]:
     """Return the batches before the last one, newest first."""
-    return [Version(name=str(batch), progress=state.progress) for batch, state in sorted(table.kept.items())][::-1]
+    return [Version(name=str(batch), progress=state.progress) for batch, state in sorted(table.states.items())][
+        ::-1
+    ]
 
 
 def behind(table: MemoryTable, name: str) -> RollbackPreview:
@@ -77,30 +86,30 @@ def behind(table: MemoryTable, name: str) -> RollbackPreview:
         objects=[applied_record(item, n) for n, objects in later.items() for item in objects],
         batches=len(later),
         by_hand=sum(not objects for objects in later.values()),
-        decisions=[word for word in table.words if word not in table.kept[batch].words],
+        decisions=[one for one in table.decisions if one not in table.states[batch].decisions],
     )
 
 
 def roll_back(table: MemoryTable, preview: RollbackPreview) -> None:
     """Restore the state after a batch, and delete everything stamped with later batches."""
     batch = preview.version.progress.batch
-    state = table.kept[batch]
+    state = table.states[batch]
     table.dimension, table.rows, table.progress = state.dimension, state.rows, state.progress
-    table.beliefs, table.numbers = state.beliefs, state.numbers
+    table.known_versions, table.numbers = state.known_versions, state.numbers
     table.memory, table.remembered, table.written = _copy(state.memory), batch, {}
-    table.words, table.repaired = list(state.words), dict(state.repaired)
-    for by_batch in (table.objects, table.epochs, table.quarantined, table.given_up, table.shown, table.kept):
+    table.decisions, table.repaired = list(state.decisions), dict(state.repaired)
+    for by_batch in (table.objects, table.epochs, table.quarantined, table.given_up, table.shown, table.states):
         for number in [number for number in by_batch if number > batch]:
             del by_batch[number]
-    del table.kept[batch]
+    del table.states[batch]
 
 
 def expire(table: MemoryTable, policy: MaintenancePolicy, *, is_dry: bool) -> MaintenanceReport:
     """Delete the states of earlier batches. Time does not pass here, so `keep` only enables it."""
     before_last = max(0, policy.keep_last - 1)
-    expired = [] if policy.keep is None else sorted(table.kept)[: max(0, len(table.kept) - before_last)]
+    expired = [] if policy.keep is None else sorted(table.states)[: max(0, len(table.states) - before_last)]
     for batch in () if is_dry else expired:
-        del table.kept[batch]
+        del table.states[batch]
     return MaintenanceReport(snapshots=len(expired))
 
 

@@ -53,7 +53,7 @@ KnownVersions: TypeAlias = tuple[KnownVersion, ...]
 def update_known_versions(
     dimension: Dimension,
     key: Key,
-    beliefs: KnownVersions,
+    known_versions: KnownVersions,
     versions: Versions,
     batch: int,
     numbers: Numbers = NO_NUMBERS,
@@ -65,8 +65,8 @@ def update_known_versions(
     """
     history = dimension.history or History()
     begins = history.validity_columns.valid_from
-    ended = [belief for belief in beliefs if belief.known_to is not None]
-    open_versions = {belief.cells[begins]: belief for belief in beliefs if belief.known_to is None}
+    ended = [known for known in known_versions if known.known_to is not None]
+    open_versions = {known.cells[begins]: known for known in known_versions if known.known_to is None}
     updated: list[KnownVersion] = []
     for version, cells in zip(versions, rows(dimension, key, versions, numbers), strict=True):
         stored = open_versions.get(cells[begins])
@@ -75,9 +75,9 @@ def update_known_versions(
             updated.append(replace(stored, cells=cells, position=version.position))
         else:
             updated.append(KnownVersion(cells, version.position, batch))
-    return (*ended, *(replace(belief, known_to=batch) for belief in open_versions.values()), *updated)
+    return (*ended, *(replace(known, known_to=batch) for known in open_versions.values()), *updated)
 
 
-def known_after(beliefs: Iterable[KnownVersion], batch: int) -> KnownVersions:
+def known_after(known_versions: Iterable[KnownVersion], batch: int) -> KnownVersions:
     """Return the versions that were believed after a batch."""
-    return tuple(belief for belief in beliefs if belief.was_believed_after(batch))
+    return tuple(known for known in known_versions if known.was_believed_after(batch))

@@ -62,7 +62,7 @@ def list_plugins(context: typer.Context, as_json: AsJson = False, debug: Debug =
     if context.invoked_subcommand is not None:
         return 0
     registry = registry_of(load())
-    adapters = [(shelf.kind, name, shelf.origin(name)) for shelf in registry for name in shelf]
+    adapters = [(factories.kind, name, factories.origin(name)) for factories in registry for name in factories]
     if as_json:
         listed = [{"kind": kind, "name": name, "module": module} for kind, name, module in adapters]
         documents.emit("plugins", {"plugins": listed, "exit_code": 0})

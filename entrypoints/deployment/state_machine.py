@@ -31,7 +31,7 @@ from lakeward.entrypoints.lambdas.history_check import LEAVE, START_ANEW
 
 __all__ = ["StateMachineNames", "state_machine"]
 
-_TURN: Final = "CheckHistory"
+_CHECK_HISTORY: Final = "CheckHistory"
 _ERROR: Final = "States.JsonToString($.error)"
 
 _STARTED_BEFORE: Final = (
@@ -63,7 +63,7 @@ def _begin() -> dict[str, State]:
             "Type": "Pass",
             "Parameters": {"state.$": merged},
             "OutputPath": "$.state",
-            "Next": _TURN,
+            "Next": _CHECK_HISTORY,
         },
     }
 
@@ -87,7 +87,7 @@ def _history(names: StateMachineNames) -> dict[str, State]:
     start["Retry"] = [*(retry(names, error, 0) for error in _STARTED_BEFORE), retry(names, "States.ALL")]
     start["Catch"] = [catch("WentOver", _STARTED_BEFORE), catch("NewExecutionFailed")]
     return {
-        _TURN: call_function(
+        _CHECK_HISTORY: call_function(
             names, names.history_check_function, payload, answer, "check", "CheckFailed", "Verdict"
         ),
         "Verdict": {
@@ -130,7 +130,7 @@ def _route(names: StateMachineNames) -> dict[str, State]:
             f"The phase is {FULL_LOAD} or {CHANGES}: start an execution with it, or without input.",
             failures=names.max_failures,
         ),
-        "Wait": {"Type": "Wait", "Seconds": names.poll_seconds, "Next": _TURN},
+        "Wait": {"Type": "Wait", "Seconds": names.poll_seconds, "Next": _CHECK_HISTORY},
     }
 
 
@@ -268,7 +268,7 @@ def _failures(names: StateMachineNames) -> dict[str, State]:
             "Default": "Pause",
         },
         "Tell": notice(names, "Pause"),
-        "Pause": {"Type": "Wait", "Seconds": names.pause_seconds, "Next": _TURN},
+        "Pause": {"Type": "Wait", "Seconds": names.pause_seconds, "Next": _CHECK_HISTORY},
         "TellEnd": notice(names, "GaveUp"),
         "GaveUp": {
             "Type": "Fail",

@@ -33,6 +33,7 @@ SCHEMA_VERSION: Final = 1
 
 _VERSIONS: Final[Mapping[str, int]] = {
     "plan": 2,
+    "plugins": 2,
     "plugins trace": 2,
     "quarantine discard": 2,
     "quarantine export": 2,
@@ -42,6 +43,7 @@ _VERSIONS: Final[Mapping[str, int]] = {
     "quarantine show": 2,
     "quarantine unrouted": 2,
     "run": 2,
+    "settings check": 2,
     "status": 2,
 }
 """Versions of documents whose fields or values were renamed, by command."""

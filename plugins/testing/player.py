@@ -185,11 +185,11 @@ class Player:
             work(self._watch(end))
         except Crash:
             work(self._watch(None))
-        self.moments.append(self.look())
+        self.moments.append(self.observe())
         if self.expected is not None:
             self._check(self.moments[-1], self.expected[len(self.moments) - 1])
 
-    def look(self) -> Moment:
+    def observe(self) -> Moment:
         """Return the visible state of the table."""
         opened = self.lake.open(self.script.dimension)
         progress = opened.table.state().progress
@@ -285,7 +285,9 @@ class MemoryLake:
         table = self.target.tables[dimension.name]
         if dimension.history is not None:
             return dict(
-                _versions(dimension, table) if not dimension.history.is_bitemporal else _beliefs(dimension, table)
+                _versions(dimension, table)
+                if not dimension.history.is_bitemporal
+                else _known_versions(dimension, table)
             )
         return stored_rows(dimension, table.rows)
 
@@ -301,10 +303,12 @@ def _versions(
             yield (*key, cells[form.valid_from]), (cells, version.position)
 
 
-def _beliefs(dimension: Dimension, table: MemoryTable) -> Iterator[tuple[Key, tuple[Mapping[str, Cell], Position]]]:
+def _known_versions(
+    dimension: Dimension, table: MemoryTable
+) -> Iterator[tuple[Key, tuple[Mapping[str, Cell], Position]]]:
     """Return all that was ever believed of the versions of all keys, as their table shows it."""
     history, stored = dimension.history or History(), dimension.stored
-    for key, beliefs in table.beliefs.items():
-        for belief in beliefs:
-            cells = belief.row(history, stored.schema.names)
-            yield (*key, *(cells[name] for name in stored.key[len(key) :])), (cells, belief.position)
+    for key, known_versions in table.known_versions.items():
+        for known in known_versions:
+            cells = known.row(history, stored.schema.names)
+            yield (*key, *(cells[name] for name in stored.key[len(key) :])), (cells, known.position)

@@ -12,7 +12,7 @@ from typing import Any
 import botocore.session
 import pytest
 from botocore import xform_name
-from deployments import SOURCE, rendered, settings
+from deployments import SOURCE, render_template, settings
 from pages import codes, fences, prose, sections, tables, text
 from policies import Stack
 
@@ -200,8 +200,11 @@ def test_the_target_of_the_schedule_is_one_that_the_scheduler_takes() -> None:
 def templates(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """Return templates that together have every part."""
     folder = tmp_path_factory.mktemp("every")
-    of_sides = [rendered(folder, platform, dms=side) for platform in PLATFORMS for side in SIDES]
-    return [*of_sides, rendered(folder, "glue", settings(source=ARCHIVED) + '[metrics]\nformat = "cloudwatch"\n')]
+    of_sides = [render_template(folder, platform, dms=side) for platform in PLATFORMS for side in SIDES]
+    return [
+        *of_sides,
+        render_template(folder, "glue", settings(source=ARCHIVED) + '[metrics]\nformat = "cloudwatch"\n'),
+    ]
 
 
 def test_the_parameters_and_their_defaults_are_those_of_the_templates(templates: list[dict[str, Any]]) -> None:

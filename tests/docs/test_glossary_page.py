@@ -19,6 +19,7 @@ REPLACED = frozenset(
     | {"Mended", "Past", "Recalled", "Remaking", "Scout", "Shelf", "Standing", "Stray", "Strays", "Taken"}
     | {"Term", "Theirs", "Turns", "Twin", "Undone", "Word", "books", "care", "companion", "hands", "mend"}
     | {"mended", "recalled", "scout", "steady", "strays", "taken", "twins", "undone", "unwatched"}
+    | {"Told", "Turn", "cared", "doubts", "had", "look", "shelf", "standing", "told", "turn"}
 )
 """Names that this code had before the glossary."""
 

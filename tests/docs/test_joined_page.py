@@ -9,7 +9,7 @@ from itertools import groupby
 from random import Random
 
 import pytest
-from joined_frames import Table, planned
+from joined_frames import Table, make_plan
 from joined_shops import COLUMNS, Rows, Shop, SourceRow, tables_of
 from pages import sections, tables
 from pyspark.sql import SparkSession
@@ -110,7 +110,7 @@ def apply_events(table: Table, shop: Shop, rows: SourceRows) -> None:
             shop.now = int(moment.timestamp()) * 1_000_000
             shop.put(row["table"], int(row["id"]), shop.now, None if row["what"] == "delete" else image)
         sources = {name: read(joining, name, shop) for name in joining.joined.sources}
-        table.join(planned(joining, int(run)), sources, shop.touched(joining))
+        table.join(make_plan(joining, int(run)), sources, shop.touched(joining))
         shop.changes.clear()
 
 

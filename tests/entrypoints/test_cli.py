@@ -452,8 +452,13 @@ def test_what_is_meant_by_a_command_of_the_quarantine_must_be_clear(
 
 def test_plugins_lists_what_is_installed_and_where_it_is_from(lakeward: Command) -> None:
     assert re.search(r"source +shop +shop *$", lakeward("plugins").out, re.MULTILINE)
-    listed = lakeward("plugins", "--json").document["plugins"]
-    assert {"kind": "table format", "name": "iceberg", "module": "lakeward.adapters.formats.iceberg"} in listed
+    document = lakeward("plugins", "--json").document
+    iceberg = {"kind": "table format", "name": "iceberg", "module": "lakeward.adapters.formats.iceberg"}
+    assert iceberg in document["plugins"]
+    assert (document["schema_version"], {"scout", "landing"} & {one["kind"] for one in document["plugins"]}) == (
+        2,
+        set(),
+    )
 
 
 def test_jars_lists_what_is_needed_and_whether_it_is_there(

@@ -36,7 +36,7 @@ def nothing(options: Any, runtime: Any) -> None:
 
 def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
     registry = registry_of(load(entry_points=False))
-    assert [[*shelf] for shelf in registry] == [
+    assert [[*factories] for factories in registry] == [
         ["dms", "files", "jdbc", "kafka", "memory"],
         ["dms", "files", "jdbc", "kafka"],
         ["delta", "hudi", "iceberg", "memory"],
@@ -54,7 +54,7 @@ def test_the_adapters_that_come_along_register_as_anyones_do() -> None:
         ["dynamodb", "file", "s3", "secretsmanager", "ssm"],
         ["log", "sns", "webhook"],
     ]
-    assert {shelf.origin(name) for shelf in registry for name in shelf} == set(BUILTIN)
+    assert {factories.origin(name) for factories in registry for name in factories} == set(BUILTIN)
 
 
 def of_extras() -> set[str]:

@@ -24,31 +24,31 @@ def make(options: Options, runtime: Runtime) -> tuple[Options, Runtime]:
 
 
 @pytest.fixture
-def shelf() -> FactoryRegistry[Any]:
-    shelf: FactoryRegistry[Any] = FactoryRegistry("table format")
-    shelf.add("iceberg", make)
-    shelf.add("delta", make)
-    return shelf
+def factories() -> FactoryRegistry[Any]:
+    factories: FactoryRegistry[Any] = FactoryRegistry("table format")
+    factories.add("iceberg", make)
+    factories.add("delta", make)
+    return factories
 
 
-def test_a_factory_gets_the_options_and_the_runtime(shelf: FactoryRegistry[Any]) -> None:
+def test_a_factory_gets_the_options_and_the_runtime(factories: FactoryRegistry[Any]) -> None:
     runtime = Runtime(no_spark)
-    assert shelf.build("delta", {"warehouse": "lake/"}, runtime) == ({"warehouse": "lake/"}, runtime)
+    assert factories.build("delta", {"warehouse": "lake/"}, runtime) == ({"warehouse": "lake/"}, runtime)
 
 
-def test_names_are_listed_in_order_with_the_module_they_are_from(shelf: FactoryRegistry[Any]) -> None:
-    assert [(name, shelf.origin(name)) for name in shelf] == [("delta", __name__), ("iceberg", __name__)]
+def test_names_are_listed_in_order_with_the_module_they_are_from(factories: FactoryRegistry[Any]) -> None:
+    assert [(name, factories.origin(name)) for name in factories] == [("delta", __name__), ("iceberg", __name__)]
 
 
-def test_a_name_that_is_taken_is_refused_and_both_are_named(shelf: FactoryRegistry[Any]) -> None:
+def test_a_name_that_is_taken_is_refused_and_both_are_named(factories: FactoryRegistry[Any]) -> None:
     with pytest.raises(PluginError, match="two plugins register a table format called 'delta'") as refused:
-        shelf.add("delta", make)
+        factories.add("delta", make)
     assert str(refused.value).count(__name__) == 2
 
 
-def test_an_unknown_name_is_refused_with_what_is_installed(shelf: FactoryRegistry[Any]) -> None:
+def test_an_unknown_name_is_refused_with_what_is_installed(factories: FactoryRegistry[Any]) -> None:
     with pytest.raises(PluginError, match=r"called 'icebreg'\. Did you mean 'iceberg'") as refused:
-        shelf.build("icebreg", {}, Runtime(no_spark))
+        factories.build("icebreg", {}, Runtime(no_spark))
     assert refused.value.found == "installed: delta, iceberg"
     with pytest.raises(PluginError, match="installed: none"):
         FactoryRegistry[Any]("queue").build("sqs", {}, Runtime(no_spark))
@@ -58,28 +58,28 @@ def test_an_unknown_name_is_refused_with_what_is_installed(shelf: FactoryRegistr
     ("error", "found"), [(KeyError("tray"), "KeyError: 'tray'"), (SystemExit(0), "SystemExit: 0")]
 )
 def test_a_factory_that_fails_is_named_with_its_plugin_and_what_it_raised(
-    shelf: FactoryRegistry[Any], error: BaseException, found: str
+    factories: FactoryRegistry[Any], error: BaseException, found: str
 ) -> None:
     """Also one that wants to end the process: with 0 the command would have said nothing, and that all is well."""
 
     def fail(options: Options, runtime: Runtime) -> Any:
         raise error
 
-    shelf.add("paper", fail)
+    factories.add("paper", fail)
     with pytest.raises(PluginError) as refused:
-        shelf.build("paper", {}, Runtime(no_spark))
+        factories.build("paper", {}, Runtime(no_spark))
     assert refused.value.what == f"the plugin {__name__} failed in making the table format 'paper'"
     assert refused.value.found == found
     assert "--debug" in str(refused.value.todo)
 
 
-def test_what_a_factory_says_in_lakewards_words_is_said_as_it_is(shelf: FactoryRegistry[Any]) -> None:
+def test_what_a_factory_says_in_lakewards_words_is_said_as_it_is(factories: FactoryRegistry[Any]) -> None:
     def refuse(options: Options, runtime: Runtime) -> Any:
         raise ConfigError("there is no paper")
 
-    shelf.add("paper", refuse)
+    factories.add("paper", refuse)
     with pytest.raises(ConfigError, match="there is no paper"):
-        shelf.build("paper", {}, Runtime(no_spark))
+        factories.build("paper", {}, Runtime(no_spark))
 
 
 @pytest.mark.parametrize(
@@ -90,10 +90,10 @@ def test_what_a_factory_says_in_lakewards_words_is_said_as_it_is(shelf: FactoryR
     ],
 )
 def test_what_a_factory_makes_and_is_no_such_port_is_refused_with_what_it_lacks(made: object, words: str) -> None:
-    shelf = Registry().queues
-    shelf.add("bell", lambda options, runtime: made)  # type: ignore[arg-type, return-value]
+    factories = Registry().queues
+    factories.add("bell", lambda options, runtime: made)  # type: ignore[arg-type, return-value]
     with pytest.raises(PluginError, match=f"what the plugin {__name__} makes is no queue") as refused:
-        shelf.build("bell", {}, Runtime(no_spark))
+        factories.build("bell", {}, Runtime(no_spark))
     assert words in str(refused.value.found)
 
 
@@ -105,16 +105,16 @@ class Passes:
 
 
 def test_a_port_may_pass_on_what_it_is_asked() -> None:
-    shelf = Registry().queues
-    shelf.add("bell", lambda options, runtime: Passes())  # type: ignore[arg-type, return-value]
-    assert isinstance(shelf.build("bell", {}, Runtime(no_spark)), Passes)
+    factories = Registry().queues
+    factories.add("bell", lambda options, runtime: Passes())  # type: ignore[arg-type, return-value]
+    assert isinstance(factories.build("bell", {}, Runtime(no_spark)), Passes)
 
 
 def test_what_belongs_to_a_port_are_its_methods_properties_and_attributes() -> None:
-    shelf = Registry().sources
-    shelf.add("bare", lambda options, runtime: object())  # type: ignore[arg-type, return-value]
+    factories = Registry().sources
+    factories.add("bare", lambda options, runtime: object())  # type: ignore[arg-type, return-value]
     with pytest.raises(PluginError) as refused:
-        shelf.build("bare", {}, Runtime(no_spark))
+        factories.build("bare", {}, Runtime(no_spark))
     said = str(refused.value.found)
     assert "archive, cells, find_missing, key_form, lateness, order_by, read, recomputed, repair_row" in said
 
@@ -131,9 +131,9 @@ def test_what_is_no_name_and_no_factory_is_refused_by_the_name_of_its_plugin(nam
     assert f"add({name!r}, {factory!r}): a queue is registered by" in str(refused.value.found)
 
 
-def test_of_a_factory_in_part_the_module_is_that_of_the_whole(shelf: FactoryRegistry[Any]) -> None:
-    shelf.add("paper", partial(make))
-    assert shelf.origin("paper") == __name__
+def test_of_a_factory_in_part_the_module_is_that_of_the_whole(factories: FactoryRegistry[Any]) -> None:
+    factories.add("paper", partial(make))
+    assert factories.origin("paper") == __name__
 
 
 class Whole:
@@ -169,8 +169,8 @@ def test_a_part_that_lacks_something_of_its_port_is_refused_by_name() -> None:
         check_parts(None, Whole, {})
 
 
-def test_every_kind_of_port_has_a_shelf() -> None:
-    assert [shelf.kind for shelf in Registry()] == [
+def test_every_kind_of_port_has_factories() -> None:
+    assert [factories.kind for factories in Registry()] == [
         *("source", "source inventory", "table format", "queue", "ledger", "lease"),
         *("catalogue", "source probe", "kind of statistics", "place of secrets"),
         *("quarantine of a pipeline", "backlog"),

@@ -45,13 +45,13 @@ def test_what_a_plugin_registers_is_named_and_is_registered() -> None:
 
 def test_all_plugins_are_noted_that_answer_and_as_often_as_without_it() -> None:
     manager = traced()
-    every = [*map(shelf_names, registry_of(manager))]
-    assert every == [*map(shelf_names, registry_of(load(entry_points=False)))]
+    every = [*map(factory_names, registry_of(manager))]
+    assert every == [*map(factory_names, registry_of(load(entry_points=False)))]
     assert {call.plugin for call in manager.calls} == {name for name, _ in manager.list_name_plugin()} - {"mine"}
 
 
-def shelf_names(shelf: FactoryRegistry[Any]) -> list[str]:
-    return [*shelf]
+def factory_names(factories: FactoryRegistry[Any]) -> list[str]:
+    return [*factories]
 
 
 def test_an_error_is_noted_by_its_name_alone_and_raised() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from broken_ports import mutate_table
 from mutations import Method, patched, wrapped
-from parts import in_parts
+from parts import split_chains
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -120,7 +120,7 @@ FoldsTheNewestOfOldTruncates = mutate_table(
 )
 TrimsTruncatesBelowTheMark = mutate_table(
     "trims truncates below the low watermark although a held key is older",
-    spoil=patched(base_rows, "truncate_instants", lambda _told, _epoch: {}),
+    spoil=patched(base_rows, "truncate_instants", lambda _truncates, _epoch: {}),
 )
 RemovesSupersededVersions = mutate_table(
     "removes superseded knowledge, like a history without it",
@@ -143,7 +143,7 @@ FoldsSupersededVersions = mutate_table(
 
 def _number_parts_alike(patch: pytest.MonkeyPatch) -> None:
     of = Numbering.of
-    in_parts(patch)
+    split_chains(patch)
 
     def alike(fresh: DataFrame, highest: int) -> Numbering:
         found = of(fresh, highest)

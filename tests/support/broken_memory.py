@@ -344,7 +344,7 @@ def _receive_and_acknowledge(right: Method, own: MemoryQueue) -> Sequence[Notice
 
 
 ForgetsDecisionsWithABatch = _mutate(
-    "forgets operator decisions with the next batch", record_batch=first(lambda own, *_: own.words.clear())
+    "forgets operator decisions with the next batch", record_batch=first(lambda own, *_: own.decisions.clear())
 )
 CommitsADecisionAsABatch = _mutate("commits an operator decision as a batch", record_decision=_commit_decision)
 DoesNotRollBackItsChangeLog = _mutate(
@@ -359,7 +359,7 @@ KeepsLaterRepairs = _mutate(
 RollsBackRowsAlone = _mutate(
     "rolls back rows without progress, so that later objects are never applied again",
     roll_back=_without_rollback_of(
-        *("progress", "memory", "objects", "epochs", "quarantined", "given_up", "shown", "kept")
+        *("progress", "memory", "objects", "epochs", "quarantined", "given_up", "shown", "states")
     ),
 )
 MaintainsInADryRun = _mutate("changes rows in a dry run of maintenance", maintain=_maintain_rows)

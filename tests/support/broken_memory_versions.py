@@ -51,7 +51,7 @@ def _records(mistake: str, change: Method) -> type[MemoryTable]:
     """Return a table that records other versions. `change` gets the batch and the versions of a key."""
     return _mutate(
         mistake,
-        beliefs_after=lambda right, _, plan, rows: {
+        known_versions_after=lambda right, _, plan, rows: {
             key: tuple(change(plan.batch, versions)) for key, versions in right(plan, rows).items()
         },
     )

@@ -220,7 +220,7 @@ QUEUES: Final[Mapping[str, type]] = {
 
 
 @dataclass
-class Shelf:
+class EntryStore:
     entries: dict[tuple[str, str], TableDescription] = field(default_factory=dict)
     writes: int = 0
 
@@ -233,33 +233,33 @@ class Shelf:
 
 @dataclass
 class Registration:
-    shelf: Shelf
+    store: EntryStore
 
     def check(self, tables: Sequence[tuple[str, str]]) -> None:
         if len({(namespace.lower(), name.lower()) for namespace, name in tables}) < len(tables):
             raise ConfigError("two would be one", todo="Rename one.")
 
     def register(self, table: TableDescription) -> None:
-        found = self.shelf.entries.get(table.identifier)
+        found = self.store.entries.get(table.identifier)
         if found is not None and found.location != table.location:
             raise ConfigError("the name is taken", todo="Take another.")
         if found != table:
             self.put(table)
 
     def put(self, table: TableDescription) -> None:
-        self.shelf.entries[table.identifier] = table
-        self.shelf.writes += 1
+        self.store.entries[table.identifier] = table
+        self.store.writes += 1
 
 
 def registration_bench(kind: type[Registration]) -> RegistrationUnderTest:
-    shelf = Shelf()
+    store = EntryStore()
     return RegistrationUnderTest(
-        registration=kind(shelf),
-        others=Registration(shelf),
+        registration=kind(store),
+        others=Registration(store),
         location="s3://lake/shop",
         format="delta",
-        find=shelf.find,
-        writes=lambda: shelf.writes,
+        find=store.find,
+        writes=lambda: store.writes,
     )
 
 
@@ -268,7 +268,7 @@ def _without_comments(table: TableDescription) -> TableDescription:
 
 
 def _add_columns(right: Method, own: Registration, table: TableDescription) -> None:
-    before = own.shelf.entries.get(table.identifier, replace(table, columns=())).columns
+    before = own.store.entries.get(table.identifier, replace(table, columns=())).columns
     right(replace(table, columns=(*before, *[one for one in table.columns if one not in before])))
 
 

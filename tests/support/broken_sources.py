@@ -21,8 +21,8 @@ from changed_sources import (
     changed_reads,
     changed_rows,
     changed_selections,
-    listed,
-    placed,
+    listed_objects,
+    with_place,
 )
 from memory_feeds import BEFORE
 from mutations import Method, mutate
@@ -60,11 +60,11 @@ def with_cells(change: Callable[[Any], Any]) -> Kind:
 
 def with_sequence(sequence: Callable[[Item], int], declared: Sequences) -> Kind:
     """Return a source with these sequences, which declares them as another kind."""
-    return changed_rows(lambda frame: [placed(item, sequence=sequence(item)) for item in frame], declared)
+    return changed_rows(lambda frame: [with_place(item, sequence=sequence(item)) for item in frame], declared)
 
 
 def equal_rows_once(frame: Frame) -> Frame:
-    return [*{repr(placed(item, sequence=0, row=0)): item for item in frame}.values()]
+    return [*{repr(with_place(item, sequence=0, row=0)): item for item in frame}.values()]
 
 
 def loads_as_inserts(frame: Frame) -> Frame:
@@ -148,13 +148,13 @@ def _select_of_any_table(
 
 
 def first_ten(source: MemorySource, dimension: Dimension, _: ObjectHistory, objects: Objects) -> Objects:
-    names = sorted(item.name for item in listed(source, dimension))[:10]
+    names = sorted(item.name for item in listed_objects(source, dimension))[:10]
     return [item for item in objects if item.name in names]
 
 
 def unchanged_objects(source: MemorySource, dimension: Dimension, selection: ObjectSelection) -> ObjectSelection:
     return replace(
-        selection, objects=tuple(item for item in selection.objects if item in listed(source, dimension))
+        selection, objects=tuple(item for item in selection.objects if item in listed_objects(source, dimension))
     )
 
 
@@ -162,7 +162,7 @@ def current_objects(is_read: Callable[[SourceObject, SourceObject], bool]) -> Ki
     """Return a source that reads an object as it is now, by what it was and is."""
 
     def current(source: MemorySource, dimension: Dimension, selection: ObjectSelection) -> ObjectSelection:
-        now = {item.name: item for item in listed(source, dimension)}
+        now = {item.name: item for item in listed_objects(source, dimension)}
         objects = [now[item.name] if is_read(item, now[item.name]) else item for item in selection.objects]
         return replace(selection, objects=tuple(objects))
 
@@ -182,12 +182,12 @@ def behind_the_last(_: MemorySource, __: Dimension, past: ObjectHistory, objects
 
 
 def with_current_versions(source: MemorySource, dimension: Dimension, past: ObjectHistory) -> ObjectHistory:
-    now = {item.name: item for item in listed(source, dimension)}
+    now = {item.name: item for item in listed_objects(source, dimension)}
     return replace(past, applied={name: now.get(name, item) for name, item in past.applied.items()})
 
 
 def without_changed_objects(source: MemorySource, dimension: Dimension, past: ObjectHistory) -> ObjectHistory:
-    now = {item.name: item for item in listed(source, dimension)}
+    now = {item.name: item for item in listed_objects(source, dimension)}
     seen = {name: item for name, item in past.applied.items() if now[name] == item}
     return past if past.load is not None else replace(past, applied=seen)
 
@@ -287,7 +287,9 @@ BROKEN: Mapping[str, Sequence[Kind]] = {
         _mutate("selects objects of any table", select_objects=_select_of_any_table)
     ],
     "objects_are_read_in_order": [
-        selecting(lambda source, dimension, _, objects: sorted(objects, key=listed(source, dimension).index))
+        selecting(
+            lambda source, dimension, _, objects: sorted(objects, key=listed_objects(source, dimension).index)
+        )
     ],
     "many_objects_of_many_rows_are_read_completely": [
         selecting(first_ten),
@@ -306,7 +308,7 @@ BROKEN: Mapping[str, Sequence[Kind]] = {
         selecting(lambda _, __, past, objects: objects if past.start is None else objects[1:])
     ],
     "each_row_has_a_place_of_its_own": [
-        changed_rows(lambda frame: [placed(item, row=100 - item.position.row) for item in frame])
+        changed_rows(lambda frame: [with_place(item, row=100 - item.position.row) for item in frame])
     ],
     "sequences_are_as_the_source_declares": [
         with_sequence(lambda item: item.time or 0, Sequences.UNIQUE),
@@ -320,7 +322,7 @@ BROKEN: Mapping[str, Sequence[Kind]] = {
         changed_facts(first_key_range),
     ],
     "objects_are_read_the_same_again": [
-        changed_rows(lambda frame: [placed(item, row=next(NUMBERS)) for item in frame])
+        changed_rows(lambda frame: [with_place(item, row=next(NUMBERS)) for item in frame])
     ],
     "an_object_that_changed_after_its_selection_is_left_out": [
         changed_reads(unchanged_objects),
@@ -346,7 +348,9 @@ BROKEN: Mapping[str, Sequence[Kind]] = {
         ),
     ],
     "only_applied_objects_are_archived": [
-        _mutate("archives all", archive=lambda _, own, table, __: [item.name for item in listed(own, table)])
+        _mutate(
+            "archives all", archive=lambda _, own, table, __: [item.name for item in listed_objects(own, table)]
+        )
     ],
     "without_rules_rows_have_the_columns_and_the_key_of_their_table": [
         _mutate("leaves the key out", written=lambda _, __, table: replace(table, key=()))
@@ -364,7 +368,7 @@ BROKEN: Mapping[str, Sequence[Kind]] = {
     "a_repaired_row_is_an_event_at_its_position": [
         _mutate(
             "puts repaired rows behind all others",
-            repair_row=lambda right, _, *of: [placed(one, row=one.position.row + 100) for one in right(*of)],
+            repair_row=lambda right, _, *of: [with_place(one, row=one.position.row + 100) for one in right(*of)],
         ),
         repairing(lambda entries: [replace(entry, repaired=None) for entry in entries]),
         repairing(lambda entries: [replace(entry, repaired=entries[0].repaired) for entry in entries]),
@@ -379,8 +383,10 @@ BROKEN: Mapping[str, Sequence[Kind]] = {
     ],
     "rows_of_a_full_load_are_reads_of_a_new_epoch": [
         changed_rows(loads_as_inserts),
-        changed_rows(lambda frame: [placed(item, sequence=item.time or 0) for item in frame]),
-        changed_rows(lambda frame: [placed(one, object=1 - BEFORE, row=row) for row, one in enumerate(frame, 1)]),
+        changed_rows(lambda frame: [with_place(item, sequence=item.time or 0) for item in frame]),
+        changed_rows(
+            lambda frame: [with_place(one, object=1 - BEFORE, row=row) for row, one in enumerate(frame, 1)]
+        ),
         changed_rows(lambda frame: [*frame, *frame]),
         UNMARKED_LOAD,
         changed_facts(lambda *_: {"loaded": None}),
@@ -389,7 +395,7 @@ BROKEN: Mapping[str, Sequence[Kind]] = {
         changed_facts(lambda _, __, epoch: {"loaded": epoch}),
         changed_facts(lambda _, selection, __: {"loaded": selection.load_epoch}),
         changed_orders(lambda order: order if order > 0 else order + 2 * BEFORE),
-        changed_rows(lambda frame: [placed(item, sequence=LOAD_SEQUENCE) for item in frame]),
+        changed_rows(lambda frame: [with_place(item, sequence=LOAD_SEQUENCE) for item in frame]),
         UNMARKED_LOAD,
     ],
     "an_incomplete_full_load_is_not_selected": [

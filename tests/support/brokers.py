@@ -123,7 +123,7 @@ class RunningBroker:
             producer.produce(topic, value, partition=partition, **message)
         assert producer.flush(10) == 0
 
-    def told(self, group: str, topic: str) -> Mapping[int, int]:
+    def committed_offsets(self, group: str, topic: str) -> Mapping[int, int]:
         """Return the committed offsets of a consumer group for a topic."""
         from confluent_kafka import ConsumerGroupTopicPartitions  # noqa: PLC0415
 

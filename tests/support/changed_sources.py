@@ -55,7 +55,7 @@ def changed_orders(change: Callable[[int], int]) -> Kind:
     def put(
         right: Method, _: MemorySource, table: TableName, order: int, items: Frame, *more: Any, **of: Any
     ) -> None:
-        right(table, change(order), [placed(item, object=change(order)) for item in items], *more, **of)
+        right(table, change(order), [with_place(item, object=change(order)) for item in items], *more, **of)
 
     return mutate(MemorySource, "changed orders", put=put)
 
@@ -115,11 +115,11 @@ def changed_histories(change: Callable[[MemorySource, Dimension, ObjectHistory],
     )
 
 
-def placed(item: Item, **place: int) -> Item:
+def with_place(item: Item, **place: int) -> Item:
     """Return an item with other parts of its position."""
     return replace(item, position=item.position._replace(**place))
 
 
-def listed(source: MemorySource, dimension: Dimension) -> Sequence[SourceObject]:
+def listed_objects(source: MemorySource, dimension: Dimension) -> Sequence[SourceObject]:
     """Return the existing objects of a table, in the order of their delivery."""
     return [one.object for one in source.tables.get(dimension.name, [])]

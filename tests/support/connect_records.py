@@ -91,15 +91,15 @@ def _decimals(draw: st.DrawFn) -> Kind:
     return Kind(avro, {"type": "bytes", "name": name, "version": 1, "parameters": parameters}, values)
 
 
-def _record(name: str, fields: list[tuple[str, Any, Any]], values: Any, **told: Any) -> Kind:
+def _record(name: str, fields: list[tuple[str, Any, Any]], values: Any, **more: Any) -> Kind:
     listed = [{"name": field, "type": avro} for field, avro, _ in fields]
     avro = {"type": "record", "name": name.rpartition(".")[2], "namespace": name.rpartition(".")[0]}
-    avro |= {"fields": listed, **{f"connect.{key}": value for key, value in told.items()}, "connect.name": name}
+    avro |= {"fields": listed, **{f"connect.{key}": value for key, value in more.items()}, "connect.name": name}
     connect = {
         "type": "struct",
         "fields": [{**kind, "field": field} for field, _, kind in fields],
         "name": name,
-        **told,
+        **more,
     }
     return Kind(avro, connect, values)
 

@@ -95,7 +95,7 @@ def write_package(
     return folder
 
 
-def rendered(
+def render_template(
     folder: Path, platform: str, text: str | None = None, *, kind: str = "iceberg", dms: Dms = "make"
 ) -> dict[str, Any]:
     """Return the template of settings and a package."""

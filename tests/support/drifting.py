@@ -210,7 +210,7 @@ def fits(value: Any, type_: Type) -> bool:
             return isinstance(value, {"string": str, "boolean": bool, "date": date}[name])
 
 
-def held(row: Row, schema: Schema) -> Row:
+def stored_row(row: Row, schema: Schema) -> Row:
     """Return a row as a table of that schema holds it: fields by name, missing ones NULL."""
     return {column.name: _held(row.get(column.name), column.type) for column in schema}
 
@@ -231,9 +231,9 @@ def _held(value: Any, type_: Type) -> Any:
 
 def rows_after(drift: Drift, schema: Schema, then: Sequence[Row], now: Sequence[Row]) -> list[Row]:
     """Return the rows of a table after rows of the later file replaced old ones."""
-    rows = {row[KEY.name]: held(drift.kept(row), schema) for row in then}
+    rows = {row[KEY.name]: stored_row(drift.kept(row), schema) for row in then}
     for row in now:
-        then_, sent_row = rows.get(row[KEY.name], held({}, schema)), held(row, schema)
+        then_, sent_row = rows.get(row[KEY.name], stored_row({}, schema)), stored_row(row, schema)
         cells = {
             c.name: _kept(then_[c.name], row[c.name], sent_row[c.name], c.type) for c in schema if c.name in row
         }

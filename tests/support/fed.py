@@ -167,12 +167,12 @@ def differences(rows: Mapping[Key, Cells], wanted: Sequence[Mapping[str, str | N
         lines += [
             f"{texts[0]}: {name} is {cells.get(name)!r}, not {text!r}"
             for name, text in row.items()
-            if not same(cells.get(name), text)
+            if not is_equal(cells.get(name), text)
         ]
     return [*lines, *(f"{key} is too many" for key in expected)]
 
 
-def same(value: Any, text: str | None) -> bool:
+def is_equal(value: Any, text: str | None) -> bool:
     """Return True if a value equals its text in an expected table."""
     match value, text:
         case (None, _) | (_, None):

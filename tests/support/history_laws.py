@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from random import Random
 
-from history_model import Told, histories, of_one_key
-from model_laws import Player, Way, draw_features, loaded_by
+from history_model import ExpectedVersion, histories, of_one_key
+from model_laws import Player, Way, draw_features, loaded_epoch
 
 from lakeward.core.dimension import Dimension, Lateness, TableName
 from lakeward.core.events import LOAD_SEQUENCE, ChangeEvent, Key, Operation, Position
@@ -58,7 +58,9 @@ def check_database(random: Random) -> None:
     runs_back = dict.fromkeys(range(source.ended + 1), 0) if features.moves else dict[int, int]()
     events = [dated(random, event, runs_back) for event in source.events]
     rows = apply(dimension, {}, random.sample(events, len(events))).rows
-    periods_by_key = {key: told(row.versions, columns.tracked) for key, row in rows.items() if row.versions}
+    periods_by_key = {
+        key: tracked_versions(row.versions, columns.tracked) for key, row in rows.items() if row.versions
+    }
     clock = {event.time: event.instant for event in events}
     assert periods_by_key == histories(
         source, columns.tracked, lambda time: clock[time] or 0, lambda e: clock[e.time] or 0
@@ -102,8 +104,8 @@ def history_columns(dimension: Dimension) -> Columns:
     return columns
 
 
-def told(versions: Versions, names: tuple[str, ...]) -> list[Told]:
-    return [Told(v.valid_from, v.valid_to, {name: v.cells[name] for name in names}) for v in versions]
+def tracked_versions(versions: Versions, names: tuple[str, ...]) -> list[ExpectedVersion]:
+    return [ExpectedVersion(v.valid_from, v.valid_to, {name: v.cells[name] for name in names}) for v in versions]
 
 
 def draw_events(random: Random) -> list[ChangeEvent]:
@@ -126,7 +128,9 @@ def check_key(random: Random) -> None:
     row = apply(ONE, {}, events).rows[(1,)]
     states = [(e.instant or 0, None if e.operation is Operation.DELETE else e.cells) for e in events]
     expected = of_one_key(states, ["a"], ["k"], ["p"])
-    periods_of_row = [Told(v.valid_from, v.valid_to, dict(v.cells), dict(v.previous)) for v in row.versions]
+    periods_of_row = [
+        ExpectedVersion(v.valid_from, v.valid_to, dict(v.cells), dict(v.previous)) for v in row.versions
+    ]
     assert periods_of_row == expected
 
 
@@ -138,10 +142,10 @@ def check_split(random: Random) -> None:
     first = apply(ONE, {}, events[:place]).rows
     base = {key: replace(row, versions=last_versions(row.versions)) for key, row in first.items()}
     second = apply(ONE, base, events[place:]).rows
-    assert parted(first, base, second) == whole.versions
+    assert splice_parts(first, base, second) == whole.versions
 
 
-def parted(first: Mapping[Key, Row], base: Mapping[Key, Row], second: Mapping[Key, Row]) -> Versions:
+def splice_parts(first: Mapping[Key, Row], base: Mapping[Key, Row], second: Mapping[Key, Row]) -> Versions:
     before = first[(1,)].versions if first else ()
     return splice_versions(before, base[(1,)].versions if base else (), second[(1,)].versions)
 
@@ -157,11 +161,11 @@ def check_reload(random: Random, lateness: Lateness, way: Way) -> None:
     for source in (first, second):
         for batch in batches(random, with_repeats(random, way.order(random, source, lateness))):
             delivered.update(batch)
-            epoch = 2 if source is second and delivered.issuperset(second.loads) else loaded_by(first, delivered)
+            epoch = 2 if source is second and delivered.issuperset(second.loads) else loaded_epoch(first, delivered)
             superseded |= epoch == 2 and player.memory.epoch == 1 and bool(player.memory.holds)
             player.deliver([event for number in batch for event in source.objects[number]], loaded=epoch, ran=RAN)
     if not player.memory.holds and not superseded:  # of keys that are held a history lacks what waits
-        events = [*first.events, *ended_by_load(player.dimension, first, second), *second.events]
+        events = [*first.events, *deletes_of_load(player.dimension, first, second), *second.events]
         dated = [event if event.instant is not None else replace(event, instant=RAN) for event in events]
         assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, dated).rows)
 
@@ -182,7 +186,7 @@ def check_altered(random: Random, lateness: Lateness, way: Way) -> None:
         player.deliver(
             [event for event in arriving if event.position not in bad],
             [Reject(e.position, Reason.CAST, e.keys, e.transaction, e.time) for e in arriving if e.position in bad],
-            loaded=loaded_by(source, delivered),
+            loaded=loaded_epoch(source, delivered),
         )
         if random.random() < 0.3:
             reasons |= repair_row(random, player, altered, by_place)
@@ -233,7 +237,7 @@ def without_instants(source: Feed) -> None:
         source.objects[number][:] = [replace(e, time=None, instant=None) for e in source.objects[number]]
 
 
-def ended_by_load(dimension: Dimension, first: Feed, second: Feed) -> list[ChangeEvent]:
+def deletes_of_load(dimension: Dimension, first: Feed, second: Feed) -> list[ChangeEvent]:
     """Return a delete for each old row that the load lacks, at the run if the load is older than the row."""
     loaded = [event for number in second.loads for event in second.objects[number]]
     held = {event.key for event in loaded}

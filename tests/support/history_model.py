@@ -18,7 +18,7 @@ Image = Mapping[str, object]
 
 
 @dataclass
-class Told:
+class ExpectedVersion:
     """A version: the time in which a row had these cells, and previous values of kept columns."""
 
     valid_from: int
@@ -27,10 +27,10 @@ class Told:
     previous: dict[str, object] = field(default_factory=dict)
 
 
-def periods(moments: Sequence[tuple[int, Image | None]], tracked: Iterable[str]) -> list[Told]:
+def periods(moments: Sequence[tuple[int, Image | None]], tracked: Iterable[str]) -> list[ExpectedVersion]:
     """Return the times in which the tracked columns of a row do not change. Of an instant the last state counts."""
     at: dict[int, Image | None] = dict(moments)
-    result: list[Told] = []
+    result: list[ExpectedVersion] = []
     current: dict[str, object] | None = None
     for instant in sorted(at):
         image = at[instant]
@@ -40,7 +40,7 @@ def periods(moments: Sequence[tuple[int, Image | None]], tracked: Iterable[str])
         if current is not None:
             result[-1].valid_to = instant
         if seen is not None:
-            result.append(Told(instant, None, seen))
+            result.append(ExpectedVersion(instant, None, seen))
         current = seen
     return result
 
@@ -57,7 +57,7 @@ def running(moments: Sequence[tuple[int, Image | None]], tracked: Iterable[str])
 
 def histories(
     feed: Feed, tracked: Sequence[str], instant: Callable[[int], int], loaded: Callable[[ChangeEvent], int]
-) -> dict[Key, list[Told]]:
+) -> dict[Key, list[ExpectedVersion]]:
     """Return the versions of each key of a database that was captured from its beginning, or loaded at once.
 
     The state after a transaction is that of the database. Of the states within it only the existence of
@@ -95,7 +95,7 @@ def of_one_key(
     tracked: Sequence[str],
     kept: Sequence[str] = (),
     previous: Sequence[str] = (),
-) -> list[Told]:
+) -> list[ExpectedVersion]:
     """Return the versions of one key with all its columns, from its events in order.
 
     A state belongs to the version that has its tracked cells: to the one that begins at its instant
@@ -120,7 +120,7 @@ def of_one_key(
 
 
 def _states(
-    one: Told, moments: Sequence[tuple[int, Image | None]], tracked: Sequence[str]
+    one: ExpectedVersion, moments: Sequence[tuple[int, Image | None]], tracked: Sequence[str]
 ) -> list[dict[str, object]]:
     beginning: list[dict[str, object]] = []
     later: list[dict[str, object]] = []

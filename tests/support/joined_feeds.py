@@ -50,7 +50,7 @@ def of_shops(name: str, place: int, source: Source) -> Source:
     return replace(source, columns=columns, on=on, to=("shop", *source.to) if source.to else ())
 
 
-def declared(shape: str, random: Random, **options: Any) -> JoinDeclaration:
+def draw_declaration(shape: str, random: Random, **options: Any) -> JoinDeclaration:
     """Return a declaration; rows that find none of one source go: of several, hardly any would be left."""
     names = [*shapes()[shape]]
     inner = random.choice(names[1:])
@@ -128,7 +128,7 @@ class Town:
         lines: dict[str, list[str]] = defaultdict(list)
         for number, shop in enumerate(self.shops):
             for event in shop.events[shop.delivered :]:
-                lines[event.name].append(line(number, event))
+                lines[event.name].append(change_line(number, event))
             shop.delivered = len(shop.events)
         for name, part in product(names, range(2)):
             half = len(lines[name]) // 2
@@ -137,7 +137,7 @@ class Town:
                 project.put(f"202611{self.files:02}-10000000{part}.csv", "".join(written), f"shop/{name}")
 
 
-def line(number: int, event: Event) -> str:
+def change_line(number: int, event: Event) -> str:
     """Return a change as DMS writes it, with the key from before it behind the columns."""
     cells = event.image or {KEYS[event.name][1]: event.key}
     values = [number, *(cells.get(column) for column in COLUMNS[event.name]), number, event.was]
@@ -306,10 +306,10 @@ class CheckedTable(JoinedShops):
             place = (key, row.get("valid_from", 0))
             assert place not in shown
             shown[place] = (row.get("valid_to"), own, previous)
-        agree(shown, self.expected(ran), f"after the run of day {ran}")
+        check_equal(shown, self.expected(ran), f"after the run of day {ran}")
 
 
-def agree(found: Mapping[Any, object], right: Mapping[Any, object], when: str) -> None:
+def check_equal(found: Mapping[Any, object], right: Mapping[Any, object], when: str) -> None:
     """Compare what is found of each key; the message names a few that differ."""
     differing = [key for key in found.keys() | right.keys() if found.get(key) != right.get(key)]
     examples = [f"{key}: {found.get(key)}, not {right.get(key)}" for key in differing[:5]]

@@ -30,7 +30,7 @@ DAY = 86_400_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def planned(joining: JoinDefinition, batch: int, *, whole: bool = False) -> JoinPlan:
+def make_plan(joining: JoinDefinition, batch: int, *, whole: bool = False) -> JoinPlan:
     """Return the plan of a batch on the day of its number, in which each source has a commit."""
     passed = {name: SourceCommit(batch - 1, str(batch - 1)) for name in joining.joined.sources}
     progress = JoinProgress(batch=batch - 1, digest=joining.joined.digest, passed=passed)

@@ -11,7 +11,7 @@ from project import Project
 TIMED = 'timestamp_column = "at"'
 
 
-def joined(project: Project, code: int = 0) -> dict[str, Any]:
+def run_joined(project: Project, code: int = 0) -> dict[str, Any]:
     """Run once, and return what became of the one joined table."""
     ended = project.call("run", "--once", "--json")
     assert ended.code == code, ended.out + ended.err

@@ -241,6 +241,6 @@ def on_the_other_line(test: T) -> T:
     return test if line() != DEFAULT else pytest.mark.long(test)
 
 
-def others(*named: frozenset[str] | set[str]) -> list[str]:
+def remaining_laws(*named: frozenset[str] | set[str]) -> list[str]:
     """Return the laws that none of these sets has."""
     return [law.name for law in LAWS if all(law.name not in names for names in named)]

@@ -140,8 +140,8 @@ source = st.fixed_dictionaries(
 ).map(json.dumps)
 operation = st.sampled_from(['"c"', '"u"', '"u"', '"d"', '"r"', '"t"', '"m"', '"x"', "null", "7"])
 envelope = st.builds(
-    lambda op, before, after, told, block: (
-        f'{{"op": {op}, "before": {before}, "after": {after}, "source": {told}, "transaction": {block}}}'
+    lambda op, before, after, source, block: (
+        f'{{"op": {op}, "before": {before}, "after": {after}, "source": {source}, "transaction": {block}}}'
     ),
     operation,
     st.one_of(row, st.just("null")),
@@ -158,7 +158,7 @@ marker = st.sampled_from(
 )
 wrapped = st.one_of(envelope, envelope, envelope.map('{{"schema": {{}}, "payload": {}}}'.format), marker)
 flat = st.builds(
-    lambda image, told, op: f"{{{image[1:-1]}{told}{op}}}",
+    lambda image, metadata, op: f"{{{image[1:-1]}{metadata}{op}}}",
     row,
     st.sampled_from(
         [
@@ -352,7 +352,7 @@ def table_of(
     return FilesSource(options, Folder(folder, Places(options.place())), lambda: spark)._table(dimension)
 
 
-def drawn(lines: st.SearchStrategy[str]) -> Sequence[str]:
+def draw_feeds(lines: st.SearchStrategy[str]) -> Sequence[str]:
     found: list[str] = []
 
     @settings(max_examples=EXAMPLES, database=None, suppress_health_check=list(HealthCheck))
@@ -371,7 +371,7 @@ def odd_feeds(folder: Path, spark: SparkSession) -> Mapping[str, Feed]:
             continue
         place = folder / str(number) / "shop" / "item"
         place.mkdir(parents=True)
-        (place / "0.json").write_text("\n".join(drawn(lines)) + "\n", "utf-8", newline="")
+        (place / "0.json").write_text("\n".join(draw_feeds(lines)) + "\n", "utf-8", newline="")
         key = [] if match is Match.IMAGE else ["id"]
         table = table_of(
             place.parent.parent, spark, "shop.item", TYPES, said, key=key, lateness=lateness, match=match
@@ -401,7 +401,7 @@ def real_feeds(folder: Path, spark: SparkSession) -> Mapping[str, Feed]:
         feeds[case] = Feed(replace(table, links=True), files)
     place = folder / "documents" / "shop" / "item"
     place.mkdir(parents=True)
-    (place / "0.json").write_text("\n".join(drawn(document)) + "\n", "utf-8")
+    (place / "0.json").write_text("\n".join(draw_feeds(document)) + "\n", "utf-8")
     said = {"format": "debezium", "line": "record", "documents": "columns"}
     table = table_of(place.parent.parent, spark, "shop.item", DOCUMENT, said, key=["_id"])
     feeds["documents"] = Feed(table, ["0.json"], is_apart=True)

@@ -15,23 +15,21 @@ select: Final = partial(select_objects, "shop.orders")
 """Select the next objects of a listing."""
 
 
-def found(
-    order: int, name: str = "", *, size: int = 10, modified: int = 0, etag: str | None = None
-) -> SourceObject:
+def file(order: int, name: str = "", *, size: int = 10, modified: int = 0, etag: str | None = None) -> SourceObject:
     """Return a listed object."""
     return SourceObject(name or f"file{order}", order, size, modified, etag)
 
 
-def named(*objects: SourceObject) -> dict[str, SourceObject]:
+def by_name(*objects: SourceObject) -> dict[str, SourceObject]:
     """Return objects by their names."""
     return {item.name: item for item in objects}
 
 
 def applied(*objects: SourceObject, **rest: Any) -> ObjectHistory:
-    return ObjectHistory(applied=named(*objects), last_applied=objects[-1].name if objects else None, **rest)
+    return ObjectHistory(applied=by_name(*objects), last_applied=objects[-1].name if objects else None, **rest)
 
 
-def raised(listed: list[SourceObject], history: ObjectHistory = ObjectHistory(), **rest: Any) -> AlarmRaised:  # noqa: B008
+def alarm_of(listed: list[SourceObject], history: ObjectHistory = ObjectHistory(), **rest: Any) -> AlarmRaised:  # noqa: B008
     """Return the alarm that a listing raises, which must say what to do."""
     with pytest.raises(AlarmRaised) as caught:
         select(listed, history, **rest)

@@ -27,12 +27,12 @@ class ShopWriter:
     keys: int = 12
     """The number of keys: with few, most changes meet a row."""
 
-    turn: threading.Lock = field(default_factory=threading.Lock)
+    writing: threading.Lock = field(default_factory=threading.Lock)
     """Only its holder writes: two writers would meet each other's rows and columns that do not exist yet."""
 
     def add_column(self, tell: Callable[[str], object], name: str, transactions: int) -> None:
         """Give customers a column of text, which transactions write from then on."""
-        with self.turn:
+        with self.writing:
             tell(f"ALTER TABLE shop.customer ADD COLUMN {name} varchar(20)")
             self.more.append(name)
             tell(self.draw(transactions))
@@ -50,7 +50,7 @@ class ShopWriter:
 
         def live() -> None:
             while not is_over.wait(pause):
-                with self.turn:
+                with self.writing:
                     tell(self.draw(transactions))
 
         thread = threading.Thread(target=live)

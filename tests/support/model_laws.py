@@ -135,7 +135,7 @@ def draw_features(random: Random, lateness: Lateness) -> Features:
     )
 
 
-def loaded_by(source: Feed, delivered: set[int], epoch: int = 1) -> int | None:
+def loaded_epoch(source: Feed, delivered: set[int], epoch: int = 1) -> int | None:
     return epoch if delivered.issuperset(source.loads) else None
 
 
@@ -156,13 +156,13 @@ def check_feed(random: Random, lateness: Lateness, way: Way = MIRROR) -> None:
     for batch in batches(random, with_repeats(random, way.order(random, source, lateness))):
         delivered.update(batch)
         events = [event for number in batch for event in source.objects[number]]
-        player.deliver(events, loaded=loaded_by(source, delivered))
-    gone = given_up(player)
+        player.deliver(events, loaded=loaded_epoch(source, delivered))
+    gone = discard_held(player)
     kept = [event for event in source.events if event.position not in gone]
     assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, kept).rows)
 
 
-def given_up(player: Player) -> set[Position]:
+def discard_held(player: Player) -> set[Position]:
     """Discard all held rows, because the laws are about other keys. Returns their positions."""
     gone = set[Position]()
     while player.memory.holds:
@@ -186,7 +186,7 @@ def check_changed_lateness(random: Random, lateness: Lateness, way: Way = MIRROR
         for batch in batches(random, with_repeats(random, delivery_order(random, objects, declared))):
             delivered.update(batch)
             events = [event for number in batch for event in objects[number]]
-            player.deliver(events, loaded=loaded_by(source, delivered))
+            player.deliver(events, loaded=loaded_epoch(source, delivered))
     assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, source.events).rows)
 
 
@@ -208,7 +208,7 @@ def check_other_names(random: Random, lateness: Lateness, way: Way = MIRROR) -> 
             if way.history is None or not player.memory.holds:  # a copy of what is held waits for itself
                 assert way.seen(player.rows) == way.seen(before)
                 assert ordered or player.rows == before, "the first delivery stands"
-    gone = given_up(player)
+    gone = discard_held(player)
     assert gone or way.history or visible(player.rows) == truth(source.final)
     events = [event for event in source.events if event.position not in gone]
     assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, events).rows)
@@ -233,17 +233,17 @@ def check_quarantine(random: Random, lateness: Lateness, way: Way = MIRROR) -> N
             [event for event in arriving if event.position not in bad],
             [Reject(e.position, Reason.CAST, e.keys, e.transaction, e.time) for e in arriving if e.position in bad],
             [decide(random, p, by_place, bad, fixed) for p in player.memory.holds if random.random() < 0.3],
-            loaded_by(source, delivered),
+            loaded_epoch(source, delivered),
         )
     while player.memory.holds:
         place = random.choice(sorted(player.memory.holds))
         player.deliver(resolutions=[decide(random, place, by_place, bad, fixed)])
-    gone = {p for p in {*bad, *fixed} if not fixed.get(p, not overruled(p, source))}
+    gone = {p for p in {*bad, *fixed} if not fixed.get(p, not is_truncated_later(p, source))}
     repaired = [event for event in source.events if event.position not in gone]
     assert way.seen(player.rows) == way.seen(apply(player.dimension, {}, repaired).rows)
 
 
-def overruled(place: Position, source: Feed) -> bool:
+def is_truncated_later(place: Position, source: Feed) -> bool:
     """Return True if a later truncate made an unsettled event irrelevant."""
     return any(e.operation is Operation.TRUNCATE and e.position > place for e in source.events)
 
@@ -265,7 +265,7 @@ def check_ties(random: Random, lateness: Lateness) -> None:
     features = draw_features(random, lateness)
     source = feed(random, features)
     if not isinstance(lateness, Ordered):  # such a table has the row that stands, and not by what operation
-        source = parted(random, source)
+        source = split_objects(random, source)
     by_place = {event.position: event for event in source.events}
     player = Player(replace(features.dimension(lateness), ties=Ties.QUARANTINE))
     delivered, gone, stand = set[int](), set[Position](), dict[Hashable, ChangeEvent]()
@@ -275,20 +275,20 @@ def check_ties(random: Random, lateness: Lateness) -> None:
         player.deliver(
             [event for number in batch for event in source.objects[number]],
             resolutions=[
-                said(random, p, by_place, player, gone) for p in player.memory.holds if random.random() < 0.2
+                decide_tie(random, p, by_place, player, gone) for p in player.memory.holds if random.random() < 0.2
             ],
-            loaded=loaded_by(source, delivered),
+            loaded=loaded_epoch(source, delivered),
         )
         places = {place for place, hold in player.memory.holds.items() if hold.reason is Reason.TIE}
-        assert all(place in places or overruled(place, source) for place in tied(fresh, stand))
+        assert all(place in places or is_truncated_later(place, source) for place in tied_positions(fresh, stand))
     while player.memory.holds:
         place = random.choice(sorted(player.memory.holds))
-        player.deliver(resolutions=[said(random, place, by_place, player, gone)])
+        player.deliver(resolutions=[decide_tie(random, place, by_place, player, gone)])
     events = [event for event in source.events if event.position not in gone]
     assert visible(player.rows) == visible(apply(player.dimension, {}, events).rows)
 
 
-def parted(random: Random, source: Feed) -> Feed:
+def split_objects(random: Random, source: Feed) -> Feed:
     """Split each object in two, so that events of one transaction may come in two batches."""
     objects: dict[int, list[ChangeEvent]] = {}
     for number, events in source.objects.items():
@@ -299,7 +299,7 @@ def parted(random: Random, source: Feed) -> Feed:
     return replace(source, objects=objects, loads=loads)
 
 
-def tied(events: Sequence[ChangeEvent], stand: dict[Hashable, ChangeEvent]) -> list[Position]:
+def tied_positions(events: Sequence[ChangeEvent], stand: dict[Hashable, ChangeEvent]) -> list[Position]:
     """Return the positions of events that tie with an earlier one. All others are added to the earlier ones."""
     pairs = []
     for event in sorted(events, key=lambda event: event.position):
@@ -311,7 +311,7 @@ def tied(events: Sequence[ChangeEvent], stand: dict[Hashable, ChangeEvent]) -> l
     return pairs
 
 
-def said(
+def decide_tie(
     random: Random, place: Position, by_place: Mapping[Position, ChangeEvent], player: Player, gone: set[Position]
 ) -> Resolution:
     """Replay a tied event, or discard it. A key shift can only be discarded."""
@@ -331,7 +331,7 @@ def check_reload(random: Random, lateness: Lateness) -> None:
     order = with_repeats(random, delivery_order(random, objects, lateness))
     for batch in batches(random, order):
         delivered.update(batch)
-        loaded = loaded_by(first, delivered)
+        loaded = loaded_epoch(first, delivered)
         if delivered.issuperset(second.loads):
             loaded, done = 2, True
         player.deliver([event for number in batch for event in objects[number]], loaded=loaded)

@@ -17,7 +17,7 @@ _EQUALITY_ID: Final = 136
 """The number that the field of each column's id has, by which rows are deleted: an `int`, as Java has it."""
 
 
-def moved(source: Path, target: Path, was: str, *, is_mended: bool = False) -> Path:
+def move_table(source: Path, target: Path, was: str, *, is_mended: bool = False) -> Path:
     """Copy a table whose paths begin with `was`, rewrite the paths, and return its metadata.
 
     Column ids in manifests made by hand are a `long`, and are changed to an `int` as in the

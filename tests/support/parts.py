@@ -13,7 +13,7 @@ from lakeward.adapters.spark.merge.fold.chain_results import Chains
 from lakeward.core.plan import MergePlan
 
 
-def in_parts(patch: pytest.MonkeyPatch) -> None:
+def split_chains(patch: pytest.MonkeyPatch) -> None:
     """Split them into several partitions."""
 
     def parted(plan: MergePlan, events: DataFrame, before: TableBefore) -> Chains:

@@ -25,8 +25,8 @@ from lakeward.adapters.aws.s3.access import bucket_and_key, find_access
 
 @dataclass
 class Played:
-    told: IO[str]
-    heard: IO[str]
+    stdin: IO[str]
+    stdout: IO[str]
 
     def call(self, *arguments: str) -> Ended:
         return Ended(**self._asked({"command": arguments}))
@@ -37,9 +37,9 @@ class Played:
         return rows
 
     def _asked(self, wanted: Any) -> Any:
-        self.told.write(json.dumps(wanted) + "\n")
-        self.told.flush()
-        answer = self.heard.readline()
+        self.stdin.write(json.dumps(wanted) + "\n")
+        self.stdin.flush()
+        answer = self.stdout.readline()
         assert answer, "the process has ended: see spark.log, and what it printed"
         return json.loads(answer)
 

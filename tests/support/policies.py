@@ -150,7 +150,7 @@ class Requested:
     region: str = REGION
 
 
-def recorded(requests: list[Requested], own: Mapping[str, Any]) -> Any:
+def record_requests(requests: list[Requested], own: Mapping[str, Any]) -> Any:
     """Return a replacement of `BaseClient._make_api_call` that records all requests of boto3.
 
     Requests of the `own` clients of a test, by service, are not recorded.
@@ -310,12 +310,12 @@ _CALLS = {
 }
 
 
-def lacking(statements: Sequence[Statement], calls: Sequence[Call]) -> Sequence[Call]:
+def missing_permissions(statements: Sequence[Statement], calls: Sequence[Call]) -> Sequence[Call]:
     """Return the calls that no statement allows."""
     return [call for call in dict.fromkeys(calls) if not any(one.allows(call) for one in statements)]
 
 
-def beyond(statements: Sequence[Statement], calls: Sequence[Call]) -> Sequence[tuple[str, str, str]]:
+def unused_permissions(statements: Sequence[Statement], calls: Sequence[Call]) -> Sequence[tuple[str, str, str]]:
     """Return unused permissions: statement, action, and resource as written."""
     found = []
     for statement in statements:

@@ -71,21 +71,23 @@ def _answer(catalog: SqlCatalog, method: str, parts: Sequence[str], asked: dict[
             made = CreateTableRequest.model_validate({"location": None, **asked})
             by, order = made.partition_spec or UNPARTITIONED_PARTITION_SPEC, UNSORTED_SORT_ORDER
             table = (name, made.name)
-            return _told(catalog.create_table(table, made.table_schema, made.location, by, order, made.properties))
+            return _load_result(
+                catalog.create_table(table, made.table_schema, made.location, by, order, made.properties)
+            )
         case "POST", "namespaces", name, "tables", table:
             request = {**asked, "identifier": {"namespace": [name], "name": table}}
             commit = CommitTableRequest.model_validate(request)
             # PyIceberg cannot assert another ref of a table without a snapshot.
             asserted = tuple(one for one in commit.requirements if getattr(one, "ref", "main") == "main")
             catalog.commit_table(catalog.load_table((name, table)), asserted, commit.updates)
-            return _told(catalog.load_table((name, table)))
+            return _load_result(catalog.load_table((name, table)))
         case "GET" | "HEAD", "namespaces", name, "tables", table:
-            return _told(catalog.load_table((name, table)))
+            return _load_result(catalog.load_table((name, table)))
         case "POST", *_, "metrics":
             return {}
     raise exceptions.NoSuchTableError(f"{method} {'/'.join(parts)}")
 
 
-def _told(table: Table) -> dict[str, Any]:
+def _load_result(table: Table) -> dict[str, Any]:
     metadata = json.loads(table.metadata.model_dump_json())
     return {"metadata-location": table.metadata_location, "metadata": metadata}

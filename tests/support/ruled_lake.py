@@ -55,9 +55,9 @@ def ruled_player(
     return player
 
 
-def ruled(form: Shape, rows: Rows) -> Rows:
+def apply_rules(form: Shape, rows: Rows) -> Rows:
     """Return the rows of a source after the rules."""
     return {key: (shape_row(cells, form, SECRETS).cells, position) for key, (cells, position) in rows.items()}
 
 
-__all__ = ["PACKED", "SECRETS", "ShapedScript", "ruled", "ruled_player"]
+__all__ = ["PACKED", "SECRETS", "ShapedScript", "apply_rules", "ruled_player"]

@@ -27,14 +27,16 @@ class Clock:
     def __call__(self) -> int:
         return self.micros
 
-    def turn(self, micros: float) -> None:
+    def advance(self, micros: float) -> None:
         self.micros += round(micros)
 
 
 def in_memory(kind: type[MemoryLease] = MemoryLease) -> LeaseUnderTest:
     clock = Clock()
     lease = kind(clock)
-    return LeaseUnderTest(open=lambda: lease, now=clock, pass_time=lambda part: clock.turn(part * lease.duration))
+    return LeaseUnderTest(
+        open=lambda: lease, now=clock, pass_time=lambda part: clock.advance(part * lease.duration)
+    )
 
 
 NUMBERS = count(1)
@@ -74,7 +76,7 @@ class DynamoDb:
 
     def pass_time(self, part: float) -> None:
         """Let a part of a grant pass, and of the allowance for clocks that differ."""
-        self.clock.turn(part * (self.duration + 2 * MAX_CLOCK_ERROR))
+        self.clock.advance(part * (self.duration + 2 * MAX_CLOCK_ERROR))
 
     def tenancy(self) -> LeaseUnderTest:
         return LeaseUnderTest(open=self.lease, now=self.clock, pass_time=self.pass_time)

@@ -257,19 +257,19 @@ def _propose_table(
     if not any(file.is_csv for file in _select_samples(files)):
         return _propose_parquet_table(folder, table, files, kinds)
     header = next((sample.header for sample in reversed(samples) if sample.header), ())
-    doubts = []
+    cautions = []
     if not any(not sample.is_load or _has_op(sample) for sample in samples):
-        doubts.append("no file of changes yet: whether the endpoint writes Op and a commit time cannot be seen")
+        cautions.append("no file of changes yet: whether the endpoint writes Op and a commit time cannot be seen")
     if all(file.parsed.is_load and "/" in file.path for file in files):
         inner = sorted({file.path.split("/")[0] for file in files})
-        doubts.append(
+        cautions.append(
             f"all its files lie in folders within ({', '.join(inner[:3])}): is {table} a table of segments?"
         )
     own_samples = [_drop_added_columns(sample, time) for sample in samples]
     widths = {len(row) for sample in own_samples for row in sample.rows}
     if not header and len(widths) != 1:
         width_texts = " or ".join(map(str, sorted(widths))) or "no"
-        doubts.append(f"rows have {width_texts} columns, and no header says which")
+        cautions.append(f"rows have {width_texts} columns, and no header says which")
     own = [name for name in header if name.lower() != _OP and name != time]
     columns = own or [f"column_{number}" for number in range(1, max(widths, default=0) + 1)]
     cells = {
@@ -282,7 +282,7 @@ def _propose_table(
         columns=tuple(ProposedColumn(name=name, type=proposed_type(cells[name])) for name in columns),
         key=proposed_key(table.table, columns, [texts(row) for row in loaded]) if header else (),
         has_names=bool(header),
-        cautions=tuple(doubts),
+        cautions=tuple(cautions),
     )
 
 

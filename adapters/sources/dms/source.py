@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lakeward.adapters.sources.csv.earlier_headers import names_in_headers, order_in_headers
-from lakeward.adapters.sources.csv.layout import OPERATIONS, ExpectedLayout, find_layout
+from lakeward.adapters.sources.csv.earlier_headers import order_in_headers
+from lakeward.adapters.sources.csv.layout import find_layout
 from lakeward.adapters.sources.csv.parser import fields_in
 from lakeward.adapters.sources.dms.damage import refuse_damage, survey_frame
 from lakeward.adapters.sources.dms.file_columns import (
@@ -25,6 +25,7 @@ from lakeward.adapters.sources.dms.file_columns import (
     select_same_columns,
     with_schema,
 )
+from lakeward.adapters.sources.dms.file_inspector import FileInspector
 from lakeward.adapters.sources.dms.options import DmsOptions
 from lakeward.adapters.sources.dms.raw_files import LOAD, RawFiles
 from lakeward.adapters.sources.dms.table_checks import (
@@ -38,14 +39,12 @@ from lakeward.adapters.sources.dms.transactions.layout import find_layout as fin
 from lakeward.adapters.sources.dms.transactions.shared_files import SharedFiles
 from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.object_selection import select_files, select_unchanged, to_batch
-from lakeward.adapters.sources.landing.places import FileName
 from lakeward.adapters.sources.rows.csv_frames import WHOLE_FILES, read_csv, typed_rows
 from lakeward.adapters.sources.rows.frame_cache import FrameCache
 from lakeward.adapters.sources.rows.local_files import SmallFile, read_files, read_frame
-from lakeward.adapters.sources.rows.parquet_footers import OF_DMS, read_footer, refuse_unknown
 from lakeward.adapters.sources.rows.parquet_frames import read_parquet
 from lakeward.adapters.sources.rows.read_errors import explain_read_errors
-from lakeward.adapters.sources.rows.read_spec import NumberedFile, Reading, file_frame
+from lakeward.adapters.sources.rows.read_spec import NumberedFile, file_frame
 from lakeward.adapters.sources.rows.repair import csv_cells, is_parquet, json_cells, replayed_events
 from lakeward.adapters.spark.frames.event_frame import (
     LOG,
@@ -58,7 +57,6 @@ from lakeward.adapters.spark.frames.local_frame import Frame, LocalFrame
 from lakeward.adapters.spark.frames.local_source_rows import FilePlace
 from lakeward.adapters.spark.frames.source_rows import TORN, to_events
 from lakeward.adapters.spark.merge.truncates import truncation
-from lakeward.adapters.spark.sql.casts import check_pattern, check_text
 from lakeward.core.checks.event_order import COMMIT_TIME
 from lakeward.core.checks.key_form import key_form
 from lakeward.core.checks.log_steps import OVERLAP
@@ -93,10 +91,12 @@ class DmsSource:
     now: Callable[[], int] = clock
     shared: SharedFiles | None = None
     tables_with_torn_rows: set[TableName] = field(default_factory=set)
-    tables_with_checked_formats: set[TableName] = field(default_factory=set)
-    headers: dict[TableName, Collection[str]] = field(default_factory=dict)
     frame_cache: FrameCache = field(default_factory=FrameCache)
     small_batch: int = 0
+    inspector: FileInspector = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.inspector = FileInspector(self.options, self.folder, self.spark, self.patterns, self.shared)
 
     @property
     def lateness(self) -> Lateness:
@@ -141,7 +141,9 @@ class DmsSource:
         self, table: TableName, listed: Sequence[SourceObject], history: ObjectHistory
     ) -> Sequence[SourceObject]:
         """Refuse files of another format, and leave out transaction files without rows of the table."""
-        shared = [] if self.shared is None else [i for i in listed if self._name(table, i.name).is_shared]
+        shared = (
+            [] if self.shared is None else [i for i in listed if self.inspector.file_name(table, i.name).is_shared]
+        )
         own = [item for item in listed if item not in shared] if shared else listed
         for item in own if self.options.format != "auto" else ():
             refuse_other_format(table, item.name, self.options)
@@ -160,7 +162,9 @@ class DmsSource:
 
     def truncation(self, dimension: Dimension, place: Position, time: int | None) -> DataFrame:
         """Return a truncate event. DMS deletes a table's files on a truncate and writes no change."""
-        return truncation(self.spark(), dimension, place, time, in_part=bool(self._reading(dimension).in_part))
+        return truncation(
+            self.spark(), dimension, place, time, in_part=bool(self.inspector.reading(dimension).in_part)
+        )
 
     def archive(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
         """Move applied files into the archive, if there is one, and return the names of those that are there.
@@ -168,7 +172,9 @@ class DmsSource:
         A transaction file is moved once every table has applied it.
         """
         table = dimension.source
-        of_all = [] if self.shared is None else [i for i in objects if self._name(table, i.name).is_shared]
+        of_all = (
+            [] if self.shared is None else [i for i in objects if self.inspector.file_name(table, i.name).is_shared]
+        )
         own = self.folder.archive_files(table, [item for item in objects if item not in of_all])
         return [*own, *self.shared.archive(table, of_all)] if self.shared is not None and of_all else own
 
@@ -178,13 +184,13 @@ class DmsSource:
         Raises SchemaConflict and SourceError for files that do not fit the table or cannot be read.
         """
         refuse_sequence_as_column(dimension, self.options)
-        self.headers.pop(dimension.source, None)
-        all_files = self._inspect_files(dimension, selection)
+        self.inspector.forget_headers(dimension.source)
+        all_files = self.inspector.inspect_all(dimension, selection)
         files = select_same_columns(dimension, all_files, self.options)
         if selection.load_epoch is not None and len(files) < len(all_files):
             raise different_columns_error(dimension, files[-1], all_files[len(files)])
         named_layouts = [(file.object.name, file.layout) for file in files if not file.name.is_shared]
-        header = order_in_headers(named_layouts, self._expected(dimension), selection.header)
+        header = order_in_headers(named_layouts, self.inspector.expected_layout(dimension), selection.header)
         objects = tuple(file.object for file in files)
         tags = {file.object.name: self._etag(dimension.source, file) for file in files}
         dimension = with_schema(dimension, files, self.options)
@@ -234,7 +240,7 @@ class DmsSource:
             loads={file.object.name for file in files if file.name.is_load},
             back=steps_back(frame, groups, dimension),
             steps=log_steps(flagged, groups, selection.reached) if dimension.sequences.are_wide else None,
-            may_need=self._reading(dimension).in_part,
+            may_need=self.inspector.reading(dimension).in_part,
             close=close,
         )
         return batch if selection.load_epoch is None else replace(batch, facts=replace(batch.facts, loaded=epoch))
@@ -273,7 +279,7 @@ class DmsSource:
 
     def describe_raw(self, dimension: Dimension, namespace: str) -> Sequence[TableDescription]:
         """Return the folders of a table as tables of a namespace, described by their newest files."""
-        inspect = partial(self._inspect_file, known_columns=Schema(()), is_there=True)
+        inspect = partial(self.inspector.inspect, known_columns=Schema(()), is_there=True)
         return [*RawFiles(self.options, self.folder, inspect).describe(dimension, namespace)]
 
     def identify_raw(self, table: TableName, namespace: str) -> Sequence[tuple[str, str]]:
@@ -294,14 +300,14 @@ class DmsSource:
     def cells(self, dimension: Dimension, entry: Entry) -> Cells:
         """Return the cells of a quarantined row as it was written; none if its file is gone or was replaced."""
         if is_parquet(entry):
-            return json_cells(entry.text, self._reading(dimension))
-        expected = self._expected(dimension)
+            return json_cells(entry.text, self.inspector.reading(dimension))
+        expected = self.inspector.expected_layout(dimension)
         try:
-            name = self._name(dimension.source, entry.object)
+            name = self.inspector.file_name(dimension.source, entry.object)
             if name.is_shared:
                 width = fields_in(entry.text, expected.dialect)
                 return csv_cells(entry.text, find_shared_layout(entry.object, width, expected), expected.dialect)
-            head = self._head(dimension.source, entry.object)
+            head = self.inspector.head(dimension.source, entry.object)
             layout = find_layout(entry.object, head, expected, is_load=name.is_load)
         except (SourceError, SchemaConflict):
             return Cells()
@@ -311,115 +317,8 @@ class DmsSource:
 
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return repaired rows as events; a row that was not repaired is read as it was written."""
-        return replayed_events(self.spark(), self._reading(dimension), entries, partial(self.cells, dimension))
-
-    # Layouts and schemas of files.
-
-    def _inspect_files(self, dimension: Dimension, selection: ObjectSelection) -> Sequence[File]:
-        """Return the files with their layouts or schemas.
-
-        A Parquet column without a type has the type that the table, or a file before it, has.
-        """
-        files: list[File] = []
-        known_columns = Schema(()) if selection.columns is None else selection.columns
-        for item in selection.objects:
-            files.append(self._inspect_file(dimension, item, known_columns, is_there=selection.columns is not None))
-            schema = files[-1].schema or Schema(())
-            known_columns = Schema(
-                (*known_columns, *(column for column in schema if known_columns.find(column.name) is None))
-            )
-        return files
-
-    def _inspect_file(
-        self, dimension: Dimension, item: SourceObject, known_columns: Schema, *, is_there: bool
-    ) -> File:
-        name = self._name(dimension.source, item.name)
-        if name.format == "parquet":
-            with self.folder.open(dimension.source, item.name) as file:
-                parquet_footer = read_footer(file, str(dimension.name), item.name, OF_DMS)
-            renames, declared = dimension.policies.renames, dimension.schema
-            parquet_footer = parquet_footer.with_names(
-                [*self._names_of_endpoint(dimension), *declared.names, *renames, *known_columns.names]
-            )
-            parquet_footer = parquet_footer.with_types(declared, known_columns, renames=renames)
-            if not is_there and (dimension.has_column_rules or not dimension.key or len(declared)):
-                refuse_unknown(parquet_footer, str(dimension.name), item.name)
-            return File(
-                item, name, schema=parquet_footer.schema, forms=parquet_footer.forms, written=parquet_footer.written
-            )
-        if not len(dimension.schema):
-            raise SchemaConflict(
-                f"{dimension.name}: the types of its columns are not declared",
-                found=f"{item.name} is CSV, which has no types, and lakeward never guesses them",
-                todo=f'Declare them under [tables."{dimension.name}".columns]. Other tables go on.',
-            )
-        self._check_formats(dimension)
-        if self.shared is not None and name.is_shared:
-            width = self.shared.share(dimension.source, item.name).width
-            return File(item, name, layout=find_shared_layout(item.name, width, self._expected(dimension)))
-        head = self._head(dimension.source, item.name)
-        layout = find_layout(item.name, head, self._expected(dimension), is_load=name.is_load)
-        return File(item, name, layout=layout)
-
-    def _names_of_endpoint(self, dimension: Dimension) -> Sequence[str]:
-        """Return the column names that the settings give: those that the endpoint adds, the key, the indicator."""
-        o = self.options
-        names = (o.op_column, o.timestamp_column, o.sequence_column, o.operation_indicator, *dimension.key)
-        prefix = o.before_image_prefix
-        before = () if prefix is None else (prefix + name for name in (*dimension.key, *dimension.schema.names))
-        return [*filter(None, names), *before]
-
-    def _head(self, table: TableName, name: str) -> str:
-        return self.folder.head(table, name, self.options.row_delimiter, self.options.quote)
-
-    def _name(self, table: TableName, name: str) -> FileName:
-        return self.folder.places.of(table).known(table, name)
-
-    def _expected(self, dimension: Dimension) -> ExpectedLayout:
-        o = self.options
-        dialect = self._reading(dimension).dialect
-        added = (o.op_column, o.timestamp_column, o.before_image_prefix, o.sequence_column)
-        expected = ExpectedLayout(dimension, dialect, *added, may_lack_op=o.may_lack_op, header=o.header)
-        return replace(expected, earlier=partial(self._names_in_earlier_headers, expected))
-
-    def _names_in_earlier_headers(self, expected: ExpectedLayout) -> Collection[str]:
-        """Return the names in the headers of a table's files, which are read once for each batch."""
-        table = expected.dimension.source
-        header_names = self.headers.get(table)
-        if header_names is None:
-            header_names = names_in_headers(self.folder, table, expected, partial(self._head, table))
-            self.headers[table] = header_names
-        return header_names
-
-    def _check_formats(self, dimension: Dimension) -> None:
-        """Refuse formats that a column cannot have; it is done once for each table."""
-        if dimension.name in self.tables_with_checked_formats:
-            return
-        patterns, table = self.patterns.get(dimension.source, {}), str(dimension.name)
-        for item in dimension.schema:
-            pattern = patterns.get(item.name)
-            check_text(item, pattern, table)
-            if pattern is not None and item.type.name != "binary":
-                check_pattern(self.spark(), item, pattern, table)
-        self.tables_with_checked_formats.add(dimension.name)
-
-    def _reading(self, dimension: Dimension) -> Reading:
-        o = self.options
-        return Reading(
-            dimension=dimension,
-            dialect=o.dialect,
-            op_column=o.op_column,
-            operations=OPERATIONS,
-            timestamp_column=o.timestamp_column,
-            source_zone=o.source_zone,
-            patterns=self.patterns.get(dimension.source, {}),
-            before_prefix=o.before_image_prefix,
-            sequence_column=o.sequence_column,
-            base=self.folder.base,
-            is_padded=o.trim_padding,
-            without_op="insert" if o.operations == "inserts" else "read",
-            indicator=o.operation_indicator,
-            indicator_values=o.operation_indicator_values,
+        return replayed_events(
+            self.spark(), self.inspector.reading(dimension), entries, partial(self.cells, dimension)
         )
 
     # Rows.
@@ -446,11 +345,11 @@ class DmsSource:
             )
             for rank, file in enumerate(files)
         ]
-        return read_files(small, self._reading(dimension), self.small_batch)
+        return read_files(small, self.inspector.reading(dimension), self.small_batch)
 
     def _read_in_spark(self, dimension: Dimension, files: Sequence[File]) -> DataFrame:
         """Return the events of files; files of one layout are read together, whatever their number."""
-        spark, reading = self.spark(), self._reading(dimension)
+        spark, reading = self.spark(), self.inspector.reading(dimension)
         is_csv = any(file.layout is not None and not file.name.is_shared for file in files)
         for name, value in WHOLE_FILES.items():
             spark.conf.set(name, value) if is_csv else spark.conf.unset(name)

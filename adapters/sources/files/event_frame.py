@@ -31,7 +31,7 @@ from lakeward.adapters.spark.frames.source_rows import to_events
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.names import text
 
-_TOLD: Final = f"nullif(shiftright({names.OBJECT}, {COUNTER_BITS}), 0L) * 1000L"
+_NAME_TIME: Final = f"nullif(shiftright({names.OBJECT}, {COUNTER_BITS}), 0L) * 1000L"
 """The time in the name of a row's file, in microseconds since 1970 without a zone, as SQL; NULL if it has none."""
 
 ODD: Final = "_lakeward_odd"
@@ -68,7 +68,7 @@ def frame_of(table: TableFiles, files: Sequence[File]) -> DataFrame:
     events = to_events(rows, places, table.reading, also)
     if table.dates_snapshots:
         zone = text(table.options.source_zone)
-        time = f"unix_micros(to_utc_timestamp(timestamp_micros({_TOLD}), {zone}))"
+        time = f"unix_micros(to_utc_timestamp(timestamp_micros({_NAME_TIME}), {zone}))"
         events = events.withColumn(names.TIME, F.expr(time))
     return with_missing_order(events, table.options).selectExpr(
         "*",

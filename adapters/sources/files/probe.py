@@ -62,14 +62,14 @@ class FilesSourceProbe:
             {"csv": "CSV", "json": "JSON lines", "parquet": "Parquet"}[one] for one in sorted(formats)
         )
         if len(formats) > 1:
-            doubts = ("its files have several formats: is it one table?",)
-            return ProposedTable(name=table, evidence=kinds, source=own, cautions=doubts)
-        look = {"csv": _of_csv, "json": _of_json, "parquet": _of_parquet}[formats.pop()]
+            cautions = ("its files have several formats: is it one table?",)
+            return ProposedTable(name=table, evidence=kinds, source=own, cautions=cautions)
+        propose = {"csv": _of_csv, "json": _of_json, "parquet": _of_parquet}[formats.pop()]
         try:
-            return look(folder, table, chosen, own)
+            return propose(folder, table, chosen, own)
         except (pa.ArrowException, OSError, ValueError, LakewardError) as error:
-            doubts = (f"its files cannot be read: {error}",)
-            return ProposedTable(name=table, evidence=kinds, source=own, cautions=doubts)
+            cautions = (f"its files cannot be read: {error}",)
+            return ProposedTable(name=table, evidence=kinds, source=own, cautions=cautions)
 
 
 def _tables(landing: Folder) -> Mapping[tuple[TableName, str], Sequence[str]]:
@@ -95,9 +95,9 @@ def _of_csv(folder: Folder, table: TableName, names: Sequence[str], own: Mapping
     samples = split_headers([Sample(is_load=True, rows=rows_of(head, dialect)[:MOST_ROWS]) for head in heads])
     header = next((sample.header for sample in reversed(samples) if sample.header), ())
     widths = {len(row) for sample in samples for row in sample.rows}
-    doubts = []
+    cautions = []
     if not header and len(widths) != 1:
-        doubts.append(
+        cautions.append(
             f"rows have {' or '.join(map(str, sorted(widths))) or 'no'} columns, and no header says which"
         )
     columns = [*header] or [f"column_{number}" for number in range(1, max(widths, default=0) + 1)]
@@ -109,7 +109,7 @@ def _of_csv(folder: Folder, table: TableName, names: Sequence[str], own: Mapping
         cells,
         source={**own, **({} if delimiter == "," else {"delimiter": delimiter})},
         has_names=bool(header),
-        doubts=doubts,
+        cautions=cautions,
     )
 
 
@@ -118,13 +118,13 @@ def _of_json(folder: Folder, table: TableName, names: Sequence[str], own: Mappin
     lines = [line for head in heads for line in head.splitlines()[:MOST_ROWS] if line.strip()]
     rows = [parsed for line in lines if isinstance(parsed := _json(line), dict)]
     if len(rows) < len(lines):
-        doubts = ("not every line of its files is a JSON object: files must have one a line",)
-        return ProposedTable(name=table, evidence="JSON", source=own, cautions=doubts)
+        cautions = ("not every line of its files is a JSON object: files must have one a line",)
+        return ProposedTable(name=table, evidence="JSON", source=own, cautions=cautions)
     if rows and all("payload" in row or {"op", "after"} <= row.keys() for row in rows):
-        doubts = (
+        cautions = (
             'its lines look like messages of Debezium: `format = "debezium"` (docs/reference/plain-files.md)',
         )
-        return ProposedTable(name=table, evidence="JSON lines, messages", source=own, cautions=doubts)
+        return ProposedTable(name=table, evidence="JSON lines, messages", source=own, cautions=cautions)
     columns = list(dict.fromkeys(name for row in rows for name in row))
     values = {name: [row[name] for row in rows if row.get(name) is not None] for name in columns}
     cells = {name: [_text(row.get(name)) for row in rows] for name in columns}
@@ -179,7 +179,7 @@ def _proposed(
     *,
     source: Mapping[str, str],
     has_names: bool = True,
-    doubts: Sequence[str] = (),
+    cautions: Sequence[str] = (),
 ) -> ProposedTable:
     """Return the proposal for a table, with the key, order and operation that its columns suggest."""
     orders = [name for name, type_ in types.items() if type_.name in _ORDERS]
@@ -196,6 +196,6 @@ def _proposed(
         columns=tuple(ProposedColumn(name=name, type=type_) for name, type_ in types.items()),
         key=proposed_key(table.table, [*types], rows) if has_names else (),
         has_names=has_names,
-        cautions=(*doubts, *operations, order),
+        cautions=(*cautions, *operations, order),
         source=source,
     )

@@ -2,34 +2,31 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import zlib
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from threading import Lock
-from typing import BinaryIO, Final, cast
+from typing import BinaryIO
 
+from lakeward.adapters.sources.landing.file_head import UNSUPPORTED_COMPRESSION, read_head
+from lakeward.adapters.sources.landing.folder_errors import (
+    ambiguous_file_error,
+    compression_error,
+    outside_error,
+    printable_name,
+    refuse_colon,
+    refuse_unstorable,
+    unreadable_file_error,
+    unreadable_folder_error,
+)
 from lakeward.adapters.sources.landing.local_store import LocalStore, content_hash
 from lakeward.adapters.sources.landing.places import Part, Places, fill_template, table_of
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import ConfigError, SourceError
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ports import Store, Stored
-
-HEAD_BYTES: Final = 64 * 1024
-"""The size of the reads with which the beginning of a file is searched for its first row."""
-
-MAX_HEAD_BYTES: Final = 16 * 1024 * 1024
-"""The most bytes in which a first row is searched. A quote that is still open there is probably never closed."""
-
-_ORDERS: Final = 1 << 63
-"""The bound of orders, which are whole numbers of 64 bits."""
-
-_UNSUPPORTED_COMPRESSION: Final = (".zst", ".snappy", ".lz4", ".deflate")
-"""Endings of files that Spark would decompress by itself, or try to, and that this process cannot read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,16 +92,16 @@ class Folder:
                     name = place.name(entry.name, part)
                     file_name = place.read(entry.name, part)
                     if file_name is None or entry.size is None:
-                        others.add(_printable(name))
+                        others.add(printable_name(name))
                     elif name in objects:
-                        raise _ambiguous_file_error(table, name)
+                        raise ambiguous_file_error(table, name)
                     else:
-                        _refuse_unstorable(table, name, file_name.order)
+                        refuse_unstorable(table, name, file_name.order)
                         path = f"{self._full_path(folder or '')}/{entry.name}".partition("://")
-                        _refuse_colon(table, name, path[2] or path[0], is_on_disk=isinstance(self.root, Path))
+                        refuse_colon(table, name, path[2] or path[0], is_on_disk=isinstance(self.root, Path))
                         objects[name] = SourceObject(name, file_name.order, entry.size, entry.modified, entry.etag)
         except OSError as error:
-            raise _unreadable_folder_error(table, error) from error
+            raise unreadable_folder_error(table, error) from error
         return list(objects.values()), sorted(others - objects.keys())
 
     def find_missing(self, table: TableName, objects: Sequence[SourceObject]) -> Sequence[str]:
@@ -162,7 +159,7 @@ class Folder:
         Raises SourceError for a name that leads out of the landing folder.
         """
         if ".." in PurePosixPath(name).parts or name.startswith("/"):
-            raise _outside_error(table, name)
+            raise outside_error(table, name)
         place = self.places.of(table)
         parts = [part for part in place.parts(table) if part.is_shared == self.is_shared(table, name)]
         candidates = [
@@ -314,7 +311,7 @@ class Folder:
         try:
             return self.store.open(self.path(table, name))
         except OSError as error:
-            raise _unreadable_error(table, name, error) from error
+            raise unreadable_file_error(table, name, error) from error
 
     def etag(self, table: TableName, name: str) -> str | None:
         """Return the store's tag of a file's content, or a hash of it; None if the file does not exist."""
@@ -328,7 +325,7 @@ class Folder:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise _unreadable_error(table, name, error) from error
+            raise unreadable_file_error(table, name, error) from error
 
     def is_written_since(self, table: TableName, name: str, time: int) -> bool:
         """Return True if a file was written after a time, in microseconds since 1970; False for 0, an unknown time.
@@ -341,20 +338,17 @@ class Folder:
     def head(self, table: TableName, name: str, row_end: str = "\n", quote: str = "") -> str:
         """Return the beginning of a CSV file, which ends at a line end unless it is the whole file.
 
-        It has the complete first row, also if that has line ends within quotes, up to `MAX_HEAD_BYTES`. Raises
+        It has the complete first row, also if that has line ends within quotes, up to 16 MiB. Raises
         SourceError if the file cannot be read, is not compressed as its ending says, or is compressed otherwise
         than by gzip or bzip2.
         """
-        if name.lower().endswith(_UNSUPPORTED_COMPRESSION):
-            raise _compression_error(table, name)
-        end = row_end.encode()
+        if name.lower().endswith(UNSUPPORTED_COMPRESSION):
+            raise compression_error(table, name)
         try:
-            with self.store.open(self.path(table, name)) as raw:
-                data, is_whole = _read_beginning(_decompress(raw, name), end, quote.encode())
+            with self.store.open(self.path(table, name)) as file:
+                return read_head(file, name, row_end, quote)
         except (OSError, EOFError, zlib.error) as error:
-            raise _unreadable_error(table, name, error) from error
-        text = data.decode("utf-8", errors="replace")
-        return text if is_whole else text[: text.rfind(row_end) + len(row_end)]
+            raise unreadable_file_error(table, name, error) from error
 
     def _resolve(self, table: TableName, folder: str) -> str | None:
         """Return a folder below the landing folder as it is spelled there, or None if it does not exist.
@@ -372,7 +366,7 @@ class Folder:
         if real is None:
             return None
         if real != base and not real.startswith(f"{base}/"):
-            raise _outside_error(table, self._full_path(folder))
+            raise outside_error(table, self._full_path(folder))
         name = real[len(base) + 1 :]
         if not isinstance(self.root, Path):  # on a disk, a link may replace the folder
             self._resolved[folder] = name
@@ -385,7 +379,7 @@ class Folder:
             try:
                 inner = [(at, name) for at in matches for name in self.store.folders(self._full_path(at))]
             except OSError as error:
-                raise _unreadable_folder_error(table, error) from error
+                raise unreadable_folder_error(table, error) from error
             matches = [f"{at}/{name}".lstrip("/") for at, name in inner if name.lower() == part.lower()]
         if len(matches) > 1:
             raise SourceError(
@@ -400,116 +394,3 @@ def is_replaced(stored: Stored, item: SourceObject) -> bool:
     """Return True if a file is not the one that was listed or applied."""
     has_other_tag = stored.etag is not None and item.etag is not None and stored.etag != item.etag
     return has_other_tag or (stored.size, stored.modified) != (item.size, item.modified)
-
-
-def _ambiguous_file_error(table: TableName, name: str) -> ConfigError:
-    return ConfigError(
-        f"{table}: {name} is both of its full load and of its changes",
-        todo=f'Let `load` and `changes` under [tables."{table}".source], or the names of files there, '
-        "part the two.",
-    )
-
-
-def _refuse_colon(table: TableName, name: str, path: str, *, is_on_disk: bool) -> None:
-    """Raise SourceError for a file whose path has a colon where Spark cannot read it.
-
-    Hadoop reads the text before a colon as a scheme: in the name of the checksum file of a file on a disk, and in
-    each part of a path that has characters of a pattern.
-    """
-    own = PurePosixPath(name)
-    is_pattern = any(character in path for character in "[]{}*?\\")
-    if ":" not in path or not (is_pattern or (is_on_disk and ":" in own.name)):
-        return
-    with_what = "a colon and one of []{}*?\\" if is_pattern else "a colon in the name of the file"
-    raise SourceError(
-        f"{table}: Spark cannot read {name}",
-        found=f"its path has {with_what}",
-        todo="Nothing of this batch was applied; other tables go on. Rename it without the colon, to "
-        f"{name.replace(':', '-')} say, or move it away. Let its writer leave colons out.",
-    )
-
-
-def _refuse_unstorable(table: TableName, name: str, order: int) -> None:
-    """Raise SourceError for a file whose name or order cannot be stored in tables and ledgers."""
-    if not -_ORDERS <= order < _ORDERS:
-        raise SourceError(
-            f"{table}: {name} has no place in the order of files",
-            found="the number in its name is above 2^63, or its time behind the year 2248",
-            todo="Nothing of this batch was applied; other tables go on. Move the file away, or let `names` take "
-            "another part of the name for its counter or its time.",
-        )
-    if _printable(name) != name:
-        raise SourceError(
-            f"{table}: the name of a file is no text",
-            found=f"{_printable(name)}, of which bytes are no UTF-8",
-            todo="Nothing of this batch was applied; other tables go on. Rename the file, or move it away.",
-        )
-
-
-def _printable(name: str) -> str:
-    r"""Return a name for printing: bytes that are not UTF-8 become \xNN.
-
-    >>> print(_printable("a\udcff.csv"))
-    a\xff.csv
-    """
-    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-
-
-def _outside_error(table: TableName, name: str) -> SourceError:
-    return SourceError(
-        f"{table}: {name} leads out of the landing folder",
-        todo="Nothing of this batch was applied; other tables go on. Put the files below the landing folder "
-        "rather than a link to them, or make it the `path` under [source].",
-    )
-
-
-def _read_beginning(file: BinaryIO, end: bytes, quote: bytes) -> tuple[bytes, bool]:
-    """Return the beginning of a file with its first row, and True if that is the whole file."""
-    data = more = bytearray(file.read(HEAD_BYTES))
-    start = searched = quotes = 0  # a row may be as long as its file, so no byte is searched twice
-    while len(more) == HEAD_BYTES:
-        position = data.find(end, searched)
-        if position >= 0:
-            quotes += data.count(quote, start, position) if quote else 0
-            start = searched = position + len(end)
-            if quotes % 2 == 0:
-                break
-        elif quotes % 2 == 1 and len(data) >= MAX_HEAD_BYTES:
-            break
-        else:
-            searched = max(start, len(data) - len(end) + 1)
-            more = bytearray(file.read(HEAD_BYTES))
-            data += more
-    return bytes(data), len(more) < HEAD_BYTES
-
-
-def _decompress(raw: BinaryIO, name: str) -> BinaryIO:
-    """Return a file as Spark decompresses it, by the ending of its name."""
-    if name.lower().endswith(".gz"):
-        return cast("BinaryIO", gzip.GzipFile(fileobj=raw))
-    return cast("BinaryIO", bz2.BZ2File(raw)) if name.lower().endswith(".bz2") else raw
-
-
-def _compression_error(table: TableName, name: str) -> SourceError:
-    return SourceError(
-        f"{table}: {name} cannot be read",
-        found=f"it is packed as {PurePosixPath(name).suffix}, and how it begins cannot be seen",
-        todo="Nothing of this batch was applied; other tables go on. Pack the file by gzip (.gz) or bzip2 (.bz2), "
-        "or not at all.",
-    )
-
-
-def _unreadable_folder_error(table: TableName, error: OSError) -> SourceError:
-    return SourceError(
-        f"{table}: its folder cannot be read",
-        found=str(error),
-        todo="Grant permission to read it. Other tables go on.",
-    )
-
-
-def _unreadable_error(table: TableName, name: str, error: Exception) -> SourceError:
-    return SourceError(
-        f"{table}: {name} cannot be read",
-        found=str(error),
-        todo="Nothing of this batch was applied; other tables go on. Replace the file by a whole one.",
-    )

@@ -31,7 +31,7 @@ from lakeward.adapters.sources.messages.decoded import (
     other_table,
 )
 from lakeward.adapters.sources.messages.json.wire_format import number
-from lakeward.adapters.sources.messages.key_changes import LEFT, MOVED, Half, linked
+from lakeward.adapters.sources.messages.key_changes import LINKED_KEY, MOVED, Half, linked
 from lakeward.adapters.sources.messages.message import (
     BODY,
     CELLS,
@@ -192,8 +192,8 @@ class Debezium:
         is_left = self._leaves() if self.links_all else "false"
         return (
             frame.selectExpr("*", f"{_SAID} = 'insert' AND {needs} AS {_NEEDS}")
-            .selectExpr("*", f"{previous_key} AS {LEFT}", f"coalesce({is_left}, false) AS {MOVED}")
-            .selectExpr("*", f"CASE WHEN {LEFT} IS NOT NULL THEN 'update' ELSE {_SAID} END AS {_OPERATION}")
+            .selectExpr("*", f"{previous_key} AS {LINKED_KEY}", f"coalesce({is_left}, false) AS {MOVED}")
+            .selectExpr("*", f"CASE WHEN {LINKED_KEY} IS NOT NULL THEN 'update' ELSE {_SAID} END AS {_OPERATION}")
         )
 
     def linked(self, opened: DataFrame, order: Sequence[str]) -> DataFrame:
@@ -334,7 +334,9 @@ class Debezium:
 
     def _before(self, name: str) -> str:
         """Return a cell of the old key of an update; for a flattened message only a linked message has it."""
-        return cell(LEFT, name) if self.is_flat else f"coalesce({cell(LEFT, name)}, {cell(_BEFORE, name)})"
+        return (
+            cell(LINKED_KEY, name) if self.is_flat else f"coalesce({cell(LINKED_KEY, name)}, {cell(_BEFORE, name)})"
+        )
 
     def _has_image(self, columns: Sequence[str]) -> str:
         """Return whether the before image has all columns with their true values, as SQL."""

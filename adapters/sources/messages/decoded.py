@@ -116,7 +116,7 @@ def to_rows(
     decoded: Decoded,
     written: Mapping[str, Writing],
     strange: str,
-    *beside: str,
+    *more_columns: str,
 ) -> DataFrame:
     """Return decoded messages as rows, with their cells converted to types; unsent cells are not read.
 
@@ -138,7 +138,7 @@ def to_rows(
         names.UNSET,
         *[before_column(index) for index in range(len(was))],
         strange,
-        *beside,
+        *more_columns,
     )
 
 

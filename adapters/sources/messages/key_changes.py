@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from lakeward.adapters.sources.messages.message import TOPIC
 
-LEFT: Final = "_lakeward_left"
+LINKED_KEY: Final = "_lakeward_left"
 MOVED: Final = "_lakeward_moved"
 """The old key of a row, in the insert of a key change; whether a message is the delete of a key change."""
 
@@ -62,7 +62,7 @@ def linked(
     it. Such an insert is linked with its old key by the headers, and becomes an update.
     """
     values = f"'operation', {half.operation}, 'transaction', {half.transaction}, 'keys', {half.keys}"
-    this = f"named_struct({values}, 'lacks', {half.lacks} AND {LEFT} IS NULL)"
+    this = f"named_struct({values}, 'lacks', {half.lacks} AND {LINKED_KEY} IS NULL)"
     topic = F.expr(f"coalesce({TOPIC}, '')")
     window = Window.partitionBy(topic, F.expr(half.is_row), F.expr(partition or "''")).orderBy(*order)
     neighbours = {_BEFORE: F.lag(_THIS).over(window), _AFTER: F.lead(_THIS).over(window)}
@@ -76,11 +76,11 @@ def linked(
     is_left = F.coalesce(F.max(F.expr(half.leaves)).over(behind), F.lit(False))
     is_told = F.expr(f"{half.enters} AND {half.transaction} IS NOT NULL")
     frame = frame.withColumn(_IS_LEFT, is_told & is_left)
-    columns = [name for name in opened.columns if name not in (LEFT, MOVED, operation)]
+    columns = [name for name in opened.columns if name not in (LINKED_KEY, MOVED, operation)]
     return frame.selectExpr(
         *columns,
-        f"coalesce({LEFT}, CASE WHEN {_IS_LEFT} THEN {half.other} "
-        f"WHEN {_ENTERS} AND {_IS_SURE} THEN {_BEFORE}.keys END) AS {LEFT}",
+        f"coalesce({LINKED_KEY}, CASE WHEN {_IS_LEFT} THEN {half.other} "
+        f"WHEN {_ENTERS} AND {_IS_SURE} THEN {_BEFORE}.keys END) AS {LINKED_KEY}",
         f"{MOVED} OR ({_LEAVES} AND {_IS_SURE}) AS {MOVED}",
         f"CASE WHEN {_THIS}.lacks OR {_IS_LEFT} THEN 'update' ELSE {operation} END AS {operation}",
     )

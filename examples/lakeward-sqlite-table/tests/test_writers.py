@@ -22,7 +22,7 @@ def test_writers_at_once_make_the_table_that_one_makes(tmp_path: Path, seed: int
     players = [Player(script, SqliteLake(tmp_path)) for _ in range(3)]
     with ThreadPoolExecutor(len(players)) as pool:
         list(pool.map(deliver_all, players))
-    found = players[0].look()
+    found = players[0].observe()
     assert found.rows == script.truth
     assert found.progress.totals.read == sum(map(len, script.deliveries))
 

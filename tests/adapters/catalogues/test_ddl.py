@@ -117,10 +117,10 @@ def test_a_file_tells_a_table(
 ) -> None:
     found = one(sql, database, "shop" if database == "mysql" else None)
     assert (str(found.name), found.key, found.comment) == (name, key, comment)
-    assert ", ".join(map(told, found.columns)) == columns
+    assert ", ".join(map(description, found.columns)) == columns
 
 
-def told(column: SourceColumn) -> str:
+def description(column: SourceColumn) -> str:
     return f"{column.name} {column.type}" + (f" '{column.comment}'" if column.comment else "")
 
 

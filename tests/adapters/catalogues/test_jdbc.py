@@ -71,7 +71,7 @@ ORDERS = SourceTable(
     comment="what was bought",
 )
 LINES = SourceTable(name=TableName("kit", "Lines"), columns=(column("N", "int"),))
-TWINS = [
+NAMESAKES = [
     SourceTable(name=TableName("kit", "twin"), columns=(column("a", "int"),), key=("a",)),
     SourceTable(name=TableName("kit", "TWIN"), columns=(column("b", "int"),)),
 ]
@@ -84,7 +84,7 @@ def in_postgresql(postgresql: servers.Server) -> CatalogueUnderTest:
         CREATE TABLE kit.orders (b int, id bigint, odd numeric, net numeric(12,2), PRIMARY KEY (id, b));
         CREATE TABLE kit."Lines" ("N" int);
         COMMENT ON TABLE kit.orders IS 'what was bought'; COMMENT ON COLUMN kit.orders.net IS 'without tax'""")
-    return CatalogueUnderTest(catalogue=catalogue(postgresql), tables=[ORDERS, LINES, *TWINS], gone=gone())
+    return CatalogueUnderTest(catalogue=catalogue(postgresql), tables=[ORDERS, LINES, *NAMESAKES], gone=gone())
 
 
 @pytest.fixture(scope="module")

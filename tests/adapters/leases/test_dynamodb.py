@@ -35,7 +35,7 @@ def test_two_machines_with_allowed_clock_errors_never_own_a_lease_together(dynam
     changes = 0
     for _ in range(150):
         owner = random.choice("ab")
-        dynamodb.clock.turn(random.randrange(40) * SECOND)
+        dynamodb.clock.advance(random.randrange(40) * SECOND)
         grant = leases[owner].take("shop", owner)
         if grant.owner == owner:
             changes += grant.fence != grants.get(owner, grant).fence
@@ -60,7 +60,7 @@ def test_a_small_clock_error_is_accepted(dynamodb: DynamoDb, seconds: int) -> No
 
 def test_a_slow_response_is_no_clock_error(dynamodb: DynamoDb) -> None:
     def slow() -> int:
-        dynamodb.clock.turn(8 * SECOND)
+        dynamodb.clock.advance(8 * SECOND)
         return dynamodb.clock()
 
     assert dynamodb.lease(slow).take("shop", "a").owner == "a"
@@ -70,7 +70,7 @@ def test_renewing_a_lease_checks_the_clock(dynamodb: DynamoDb) -> None:
     machine = Clock()
     lease = dynamodb.lease(machine)
     grant = lease.take("shop", "a")
-    machine.turn(60 * SECOND)
+    machine.advance(60 * SECOND)
     with pytest.raises(ConfigError, match="59 s ahead"):
         lease.renew(grant)
 

@@ -28,7 +28,7 @@ def in_sqlite(tmp_path: Path) -> QueueUnderTest:
     return QueueUnderTest(
         open=lambda: queue_in(tmp_path, clock),
         ring=queue_in(tmp_path, clock).add,
-        pass_time=lambda part: clock.turn(part * MINUTE),
+        pass_time=lambda part: clock.advance(part * MINUTE),
     )
 
 
@@ -87,7 +87,7 @@ def test_a_hidden_notice_is_no_dead_letter(tmp_path: Path) -> None:
     queue.add("a.a")
     notices = queue.receive()
     for _ in range(3):
-        clock.turn(0.9 * MINUTE)
+        clock.advance(0.9 * MINUTE)
         queue.extend(notices)
         assert queue.receive() == []
     assert rows(tmp_path, "dead_letters") == []

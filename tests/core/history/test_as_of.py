@@ -107,14 +107,14 @@ def test_a_corrected_version_is_found_by_the_batch_after_which_it_was_believed()
     form = ValidityColumns(type=DATE)
     dimension = replace(dimension_of(form), history=History(validity_columns=form, is_bitemporal=True))
     history = dimension.history or History()
-    beliefs: tuple[KnownVersion, ...] = ()
+    known_versions: tuple[KnownVersion, ...] = ()
     for batch, periods in enumerate([((0, None),), ((0, 5), (5, None)), ((0, 2), (2, 5), (5, None))], 1):
-        beliefs = update_known_versions(dimension, (1,), beliefs, versions(1, *periods), batch)
+        known_versions = update_known_versions(dimension, (1,), known_versions, versions(1, *periods), batch)
     names = dimension.stored.schema.names
-    table = arrow(dimension, [dict(belief.row(history, names)) for belief in beliefs])
+    table = arrow(dimension, [dict(one.row(history, names)) for one in known_versions])
     for at, known in product(range(-1, 8), (1, 2, 3, None)):
-        believed = known_after(beliefs, 3 if known is None else known)
-        dated = arrow(dimension, [dict(belief.row(history, names)) for belief in believed])
+        believed = known_after(known_versions, 3 if known is None else known)
+        dated = arrow(dimension, [dict(one.row(history, names)) for one in believed])
         plain = valid_at(replace(history, is_bitemporal=False), at, dialect=DIALECTS["duckdb"])
         assert by_duckdb(table, valid_at(history, at, known, DIALECTS["duckdb"])) == by_duckdb(dated, plain)
     assert by_duckdb(table, is_current(history, DIALECTS["duckdb"])) == [(1, 5)]

@@ -44,7 +44,7 @@ Revise = Callable[[Dimension, Key, KnownVersions, Versions, int], KnownVersions]
 class Played:
     """What is believed of a key after all batches, and what its history was after each of them."""
 
-    beliefs: KnownVersions
+    known_versions: KnownVersions
     stored: Mapping[int, Sequence[Mapping[str, Cell]]]
 
 
@@ -66,21 +66,23 @@ def play(random: Random, history: History, revise: Revise) -> Played:
 
 
 def check(random: Random, history: History, revise: Revise) -> None:
-    """The law, and that no belief is written twice."""
+    """The law, and that no known is written twice."""
     found = play(random, history, revise)
     for batch, right in found.stored.items():
-        assert in_order(known_after(found.beliefs, batch)) == right
+        assert in_order(known_after(found.known_versions, batch)) == right
     last = max(found.stored, default=0)
-    assert in_order(one for one in found.beliefs if one.known_to is None) == found.stored.get(last, [])
-    named = Counter((one.cells["valid_from"], one.known_from) for one in found.beliefs)
+    assert in_order(one for one in found.known_versions if one.known_to is None) == found.stored.get(last, [])
+    named = Counter((one.cells["valid_from"], one.known_from) for one in found.known_versions)
     assert set(named.values()) <= {1}, "key, start and batch tell rows apart"
-    for one in found.beliefs:
+    for one in found.known_versions:
         assert one.known_to is None or one.known_from < one.known_to
-        assert not any(one.shows(other.cells) and one.known_to == other.known_from for other in found.beliefs)
+        assert not any(
+            one.shows(other.cells) and one.known_to == other.known_from for other in found.known_versions
+        )
 
 
-def in_order(beliefs: Any) -> list[Mapping[str, Cell]]:
-    return sorted((belief.cells for belief in beliefs), key=lambda cells: cells["valid_from"])
+def in_order(known_versions: Any) -> list[Mapping[str, Cell]]:
+    return sorted((known.cells for known in known_versions), key=lambda cells: cells["valid_from"])
 
 
 def check_all(revise: Revise) -> None:
@@ -183,30 +185,30 @@ def played(*deliveries: ChangeEvent, table: MemoryTable | None = None) -> Memory
 
 def seen(table: MemoryTable) -> list[tuple[object, ...]]:
     """Return what is believed of the key: a and seen, and between which batches."""
-    found = [(one.cells["a"], one.cells["seen"], one.known_from, one.known_to) for one in table.beliefs[KEY]]
+    found = [(one.cells["a"], one.cells["seen"], one.known_from, one.known_to) for one in table.known_versions[KEY]]
     return sorted(found, key=lambda row: row[2:3] + row[:2])
 
 
 def test_an_overwritten_untracked_column_makes_a_new_known_version() -> None:
     table = played(change(10, a=1, seen=1), change(20, a=1, seen=2), change(30, a=1, seen=2))
     assert seen(table) == [(1, 1, 1, 2), (1, 2, 2, None)]
-    (_, believed) = table.beliefs[KEY]
+    (_, believed) = table.known_versions[KEY]
     assert believed.position.sequence == 30, "it is that of the last event folded into the version"
     assert table.progress.counts.applied == 1
 
 
 def test_a_rollback_restores_the_known_versions() -> None:
     table = played(change(10, a=1, seen=1), change(30, a=2, seen=2))
-    before = table.beliefs
+    before = table.known_versions
     played(change(10, a=1, seen=1), change(30, a=2, seen=2), change(20, a=3, seen=3), table=table)
-    assert table.beliefs != before
+    assert table.known_versions != before
     table.roll_back(table.preview_rollback("2"))
-    assert table.beliefs == before
+    assert table.known_versions == before
 
 
 def test_a_plain_history_keeps_no_corrected_versions() -> None:
     plain = MemoryTable(replace(DIMENSION, history=replace(HISTORY, is_bitemporal=False)))
-    assert played(change(10, a=1, seen=1), change(30, a=2, seen=2), table=plain).beliefs == {}
+    assert played(change(10, a=1, seen=1), change(30, a=2, seen=2), table=plain).known_versions == {}
 
 
 @pytest.mark.parametrize("kind", [Kind.PREVIOUS, Kind.CURRENT])

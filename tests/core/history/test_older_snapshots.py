@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from history_model import Told, of_one_key
+from history_model import ExpectedVersion, of_one_key
 from memory_jobs import NAME, READ, columns, event, item, memory_job
 from tries import first_failure, tries
 
@@ -124,7 +124,7 @@ def draw_feed(random: Random) -> Sequence[tuple[int, State]]:
     ]
 
 
-def expected(points: Sequence[tuple[int, State]], tracked: Sequence[str]) -> Mapping[Key, list[Told]]:
+def expected(points: Sequence[tuple[int, State]], tracked: Sequence[str]) -> Mapping[Key, list[ExpectedVersion]]:
     """Return the versions of a feed that is looked at at these points alone."""
     keys = {key for _, state in points for key in state}
     moments = {key: [(day, state.get(key)) for day, state in points] for key in keys}

@@ -24,10 +24,10 @@ def version(start: int, end: int | None, a: str) -> Version:
     return Version(start, end, {"id": 1, "a": a}, PLACE, start)
 
 
-def found(had: Versions, made: Versions, *numbers: int, highest: int = 9) -> list[int]:
+def found(stored: Versions, made: Versions, *numbers: int, highest: int = 9) -> list[int]:
     """Return the numbers of the versions that are made, of those that had these."""
-    known = {(KEY, one.valid_from): number for one, number in zip(had, numbers, strict=True)}
-    given = assign_numbers(COLUMNS, known, {KEY: had}, {KEY: made}, highest)
+    known = {(KEY, one.valid_from): number for one, number in zip(stored, numbers, strict=True)}
+    given = assign_numbers(COLUMNS, known, {KEY: stored}, {KEY: made}, highest)
     return [given[KEY, one.valid_from] for one in made]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from listings import applied, found, named, raised, select
+from listings import alarm_of, applied, by_name, file, select
 
 from lakeward.core.errors import AlarmRaised
 from lakeward.core.ledger.full_loads import Naming
@@ -23,71 +23,71 @@ def acknowledged(known: ObjectHistory, alarm: AlarmRaised) -> ObjectHistory:
 
 
 def test_only_the_acknowledged_late_object_is_excluded() -> None:
-    known = applied(found(3), object_watermark=3)
-    listed = [found(1), found(3), found(4)]
-    alarm = raised(listed, known)
+    known = applied(file(3), object_watermark=3)
+    listed = [file(1), file(3), file(4)]
+    alarm = alarm_of(listed, known)
     assert (alarm.code, alarm.about) == ("LEDGER-001", ("file1",))
     selection = select(listed, acknowledged(known, alarm))
-    assert (selection.objects, selection.excluded) == ((found(4),), (found(1),))
-    assert raised([*listed, found(2)], acknowledged(known, alarm)).about == ("file2",)
+    assert (selection.objects, selection.excluded) == ((file(4),), (file(1),))
+    assert alarm_of([*listed, file(2)], acknowledged(known, alarm)).about == ("file2",)
 
 
 # LEDGER-002
 
 
 def test_an_object_of_equal_size_and_another_content_was_rewritten() -> None:
-    known = applied(found(1, etag="a"), found(2))
-    alarm = raised([found(1, modified=5, etag="b"), found(2)], known)
+    known = applied(file(1, etag="a"), file(2))
+    alarm = alarm_of([file(1, modified=5, etag="b"), file(2)], known)
     assert (alarm.code, alarm.found) == ("LEDGER-002", "it has 10 bytes as before, and another content")
-    assert select([found(1, modified=5, etag="a"), found(2, etag="b")], known).checked == {"file1": 5}
+    assert select([file(1, modified=5, etag="a"), file(2, etag="b")], known).checked == {"file1": 5}
 
 
 def test_content_is_compared_once_where_only_the_time_differs() -> None:
-    known = applied(found(1, etag="a"), found(2, etag="a"), found(3), found(4, etag="a"), found(5, etag="a"))
-    listed = [found(1), *(found(n, modified=5) for n in (2, 3, 4)), found(5, modified=5, size=11), found(6)]
-    assert find_touched(listed, known) == [found(2, modified=5), found(4, modified=5)]
+    known = applied(file(1, etag="a"), file(2, etag="a"), file(3), file(4, etag="a"), file(5, etag="a"))
+    listed = [file(1), *(file(n, modified=5) for n in (2, 3, 4)), file(5, modified=5, size=11), file(6)]
+    assert find_touched(listed, known) == [file(2, modified=5), file(4, modified=5)]
     compared = applied(*known.applied.values(), checked={"file4": 5, "file2": 4})
-    assert find_touched(listed, compared) == [found(2, modified=5)]
-    assert find_touched([found(2, modified=5, etag="b")], known) == []
+    assert find_touched(listed, compared) == [file(2, modified=5)]
+    assert find_touched([file(2, modified=5, etag="b")], known) == []
 
 
 def test_an_acknowledged_rewritten_object_is_an_alarm_when_it_is_rewritten_again() -> None:
-    known = applied(found(1), found(2))
-    alarm = raised([found(1, size=11), found(2)], known)
+    known = applied(file(1), file(2))
+    alarm = alarm_of([file(1, size=11), file(2)], known)
     after = acknowledged(known, alarm)
-    assert select([found(1, size=11), found(2)], after).objects == ()
-    assert raised([found(1, size=12), found(2)], after).about == ("file1 12 0",)
-    assert find_touched([found(1, size=11), found(2)], after) == []
+    assert select([file(1, size=11), file(2)], after).objects == ()
+    assert alarm_of([file(1, size=12), file(2)], after).about == ("file1 12 0",)
+    assert find_touched([file(1, size=11), file(2)], after) == []
 
 
 # LEDGER-003
 
 
 def test_an_object_that_goes_before_it_is_applied_is_an_alarm() -> None:
-    known = applied(found(1), waiting=named(found(3), found(2)))
-    alarm = raised([found(1), found(4)], known)
+    known = applied(file(1), waiting=by_name(file(3), file(2)))
+    alarm = alarm_of([file(1), file(4)], known)
     assert (alarm.code, alarm.about) == ("LEDGER-003", ("file2", "file3"))
-    assert select([found(1), found(4)], acknowledged(known, alarm)).objects == (found(4),)
+    assert select([file(1), file(4)], acknowledged(known, alarm)).objects == (file(4),)
 
 
 def test_an_object_that_waits_or_was_applied_meanwhile_is_not_gone() -> None:
-    assert select([found(1), found(2)], applied(found(1), waiting=named(found(2)))).objects == (found(2),)
-    assert select([found(1)], applied(found(1), found(2), waiting=named(found(2)))).objects == ()
+    assert select([file(1), file(2)], applied(file(1), waiting=by_name(file(2)))).objects == (file(2),)
+    assert select([file(1)], applied(file(1), file(2), waiting=by_name(file(2)))).objects == ()
 
 
 def test_an_object_before_the_start_of_the_listing_is_not_gone() -> None:
     """Folders may have other names since: a complete listing finds their objects."""
     known = applied(
-        found(1), found(3), object_watermark=3, start="file3", waiting={"a4": replace(found(4), name="a4")}
+        file(1), file(3), object_watermark=3, start="file3", waiting={"a4": replace(file(4), name="a4")}
     )
-    assert select([found(3)], known).objects == ()
+    assert select([file(3)], known).objects == ()
 
 
 def test_an_object_below_the_watermark_is_not_gone() -> None:
-    known = applied(found(1), found(3), object_watermark=3, start="file3", waiting=named(found(2)))
-    assert select([found(3)], known).objects == ()
-    later = applied(found(1), found(3), object_watermark=3, start="file3", waiting=named(found(4)))
-    assert raised([found(3)], later).about == ("file4",)
+    known = applied(file(1), file(3), object_watermark=3, start="file3", waiting=by_name(file(2)))
+    assert select([file(3)], known).objects == ()
+    later = applied(file(1), file(3), object_watermark=3, start="file3", waiting=by_name(file(4)))
+    assert alarm_of([file(3)], later).about == ("file4",)
 
 
 # LEDGER-004
@@ -104,7 +104,7 @@ NUMBERED = Naming(number=number)
 
 def load(*numbers: int, series: str = "load") -> list[SourceObject]:
     first = 0 if series == "load" else 100
-    return [found(first + n, f"{series}/{n}") for n in numbers]
+    return [file(first + n, f"{series}/{n}") for n in numbers]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def load(*numbers: int, series: str = "load") -> list[SourceObject]:
     [(load(1, 2, 4), "load/4"), (load(2), "load/2"), (load(1, 2) + load(1, 3, series="other"), "other/3")],
 )
 def test_a_number_that_is_missing_is_an_alarm(listed: list[SourceObject], about: str) -> None:
-    alarm = raised(listed, NOTHING_SEEN, naming=NUMBERED)
+    alarm = alarm_of(listed, NOTHING_SEEN, naming=NUMBERED)
     assert (alarm.code, alarm.about) == ("LEDGER-004", (about,))
     assert select(listed, acknowledged(NOTHING_SEEN, alarm), naming=NUMBERED).objects == tuple(listed)
 
@@ -121,65 +121,65 @@ def test_numbers_that_follow_each_other_are_no_gap() -> None:
     assert select(load(1, 2, 3), naming=NUMBERED).objects == tuple(load(1, 2, 3))
     known = applied(*load(1, 2))
     assert select(load(3), known, naming=NUMBERED, keeps=False).objects == tuple(load(3))
-    listed = [*load(1), found(50, "changes")]
+    listed = [*load(1), file(50, "changes")]
     assert select(listed, naming=NUMBERED).objects == tuple(listed)
 
 
 def test_a_gap_in_applied_objects_is_no_gap_for_later_ones() -> None:
     known = applied(*load(1, 3))
-    changes = found(50, "changes")
+    changes = file(50, "changes")
     assert select([*load(1, 3), changes], known, naming=NUMBERED).objects == (changes,)
     assert select(load(1, 3, 4), known, naming=NUMBERED).objects == tuple(load(4))
-    assert raised(load(1, 3, 6), known, naming=NUMBERED).found == "2 files before load/6 are missing"
+    assert alarm_of(load(1, 3, 6), known, naming=NUMBERED).found == "2 files before load/6 are missing"
 
 
 def test_an_acknowledged_gap_does_not_cover_the_next_one() -> None:
-    known = acknowledged(NOTHING_SEEN, raised(load(1, 3), NOTHING_SEEN, naming=NUMBERED))
-    assert raised(load(1, 3, 5), known, naming=NUMBERED).about == ("load/5",)
+    known = acknowledged(NOTHING_SEEN, alarm_of(load(1, 3), NOTHING_SEEN, naming=NUMBERED))
+    assert alarm_of(load(1, 3, 5), known, naming=NUMBERED).about == ("load/5",)
 
 
 # LEDGER-005
 
 
 def test_a_table_without_any_of_its_applied_objects_stops() -> None:
-    known = applied(found(1), found(2))
-    alarm = raised([], known)
+    known = applied(file(1), file(2))
+    alarm = alarm_of([], known)
     assert (alarm.code, "its folder is empty" in str(alarm.found)) == ("LEDGER-005", True)
-    assert "its folder has 1 new file" in str(raised([found(3)], known).found)
+    assert "its folder has 1 new file" in str(alarm_of([file(3)], known).found)
 
 
 def test_an_acknowledged_empty_folder_is_an_alarm_when_it_is_emptied_again() -> None:
-    known = acknowledged(applied(found(1), found(2)), raised([], applied(found(1), found(2))))
-    assert select([found(3)], known).objects == (found(3),)
+    known = acknowledged(applied(file(1), file(2)), alarm_of([], applied(file(1), file(2))))
+    assert select([file(3)], known).objects == (file(3),)
     later = ObjectHistory(
-        applied=named(found(1), found(2), found(3)), last_applied="file3", acknowledged=known.acknowledged
+        applied=by_name(file(1), file(2), file(3)), last_applied="file3", acknowledged=known.acknowledged
     )
-    assert select([found(3)], later).objects == ()
-    assert raised([], later).code == "LEDGER-005"
+    assert select([file(3)], later).objects == ()
+    assert alarm_of([], later).code == "LEDGER-005"
 
 
 def test_a_new_folder_or_one_with_an_archive_is_not_emptied() -> None:
     assert select([]).objects == ()
-    assert select([], applied(found(1)), keeps=False).vanished == ()
+    assert select([], applied(file(1)), keeps=False).vanished == ()
 
 
 def test_an_empty_partial_listing_asks_for_a_complete_one() -> None:
-    known = applied(found(1), found(2), start="file2")
-    assert lacks_applied_objects([found(3)], known)
-    assert not lacks_applied_objects([found(2)], known)
-    assert not lacks_applied_objects([], applied(found(1)))
+    known = applied(file(1), file(2), start="file2")
+    assert lacks_applied_objects([file(3)], known)
+    assert not lacks_applied_objects([file(2)], known)
+    assert not lacks_applied_objects([], applied(file(1)))
 
 
 # What is no alarm.
 
 
 def test_applied_objects_that_go_and_come_back_are_reported_once() -> None:
-    known = applied(found(1), found(2), found(3), vanished=frozenset({"file2"}))
-    assert select([found(3)], known).vanished == ("file1",)
-    back = select([found(2), found(3)], known)
+    known = applied(file(1), file(2), file(3), vanished=frozenset({"file2"}))
+    assert select([file(3)], known).vanished == ("file1",)
+    back = select([file(2), file(3)], known)
     assert (back.returned, back.vanished) == (("file2",), ("file1",))
 
 
 def test_an_applied_object_outside_of_the_archive_is_a_leftover() -> None:
-    selection = select([found(1), found(2)], applied(found(1)), keeps=False)
-    assert (selection.leftovers, selection.objects) == ((found(1),), (found(2),))
+    selection = select([file(1), file(2)], applied(file(1)), keeps=False)
+    assert (selection.leftovers, selection.objects) == ((file(1),), (file(2),))

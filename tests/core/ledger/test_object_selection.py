@@ -8,7 +8,7 @@ from random import Random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from listings import applied, found, named, raised, select
+from listings import alarm_of, applied, by_name, file, select
 
 from lakeward.core.dimension import Ordered, Unbounded, Within
 from lakeward.core.errors import SourceError
@@ -24,12 +24,12 @@ def orders(selection: ObjectSelection) -> list[int]:
 
 
 def test_a_batch_has_at_most_the_allowed_files_and_knows_what_remains() -> None:
-    selection = select([found(n) for n in range(1, 6)], limits=Limits(files=2))
+    selection = select([file(n) for n in range(1, 6)], limits=Limits(files=2))
     assert (orders(selection), selection.files_left, selection.bytes_left) == ([1, 2], 3, 30)
 
 
 def test_a_batch_has_at_most_the_allowed_bytes_and_at_least_one_file() -> None:
-    listed = [found(1, size=100), *(found(n, size=5) for n in (2, 3, 4))]
+    listed = [file(1, size=100), *(file(n, size=5) for n in (2, 3, 4))]
     assert orders(select(listed, limits=Limits(bytes=10))) == [1]
     assert orders(select(listed, applied(listed[0]), Limits(bytes=10))) == [2, 3]
 
@@ -38,7 +38,7 @@ def test_a_batch_has_at_most_the_allowed_bytes_and_at_least_one_file() -> None:
 def test_batch_by_batch_each_object_is_selected_once_in_order(
     numbers: list[int], files: int, size: int, random: Random
 ) -> None:
-    listed = [found(number, size=number) for number in numbers]
+    listed = [file(number, size=number) for number in numbers]
     random.shuffle(listed)
     known: list[SourceObject] = []
     selected: list[int] = []
@@ -54,14 +54,14 @@ def test_batch_by_batch_each_object_is_selected_once_in_order(
 
 
 def test_an_unseen_object_at_or_below_the_object_watermark_is_an_alarm() -> None:
-    alarm = raised([found(1), found(2), found(3)], applied(found(1), found(3), object_watermark=3))
+    alarm = alarm_of([file(1), file(2), file(3)], applied(file(1), file(3), object_watermark=3))
     assert (alarm.code, "1 file appeared below the low watermark" in alarm.what) == ("LEDGER-001", True)
     assert "file2; nothing may come before file3 any more" in str(alarm.found)
     assert "Nothing was applied" in str(alarm.todo)
 
 
 def test_an_unseen_object_above_the_object_watermark_is_selected_as_late() -> None:
-    selection = select([found(n) for n in range(1, 5)], applied(found(1), found(3), object_watermark=1))
+    selection = select([file(n) for n in range(1, 5)], applied(file(1), file(3), object_watermark=1))
     assert (orders(selection), selection.late) == ([2, 4], ("file2",))
 
 
@@ -94,32 +94,32 @@ def test_no_object_may_appear_among_objects_without_times_once_there_are_times()
 
 
 def test_a_seen_object_of_another_size_is_an_alarm() -> None:
-    alarm = raised([found(1, size=11)], applied(found(1, size=10)))
+    alarm = alarm_of([file(1, size=11)], applied(file(1, size=10)))
     assert (alarm.code, "file1 was rewritten after it was applied" in alarm.what) == ("LEDGER-002", True)
     assert alarm.found == "it had 10 bytes when it was applied and has 11 now"
 
 
 def test_a_table_that_begins_behind_an_archived_object_is_an_alarm_unless_a_full_load_is_there() -> None:
-    for listed in ([found(2)], []):
-        alarm = raised(listed, keeps=False, archived="file1")
+    for listed in ([file(2)], []):
+        alarm = alarm_of(listed, keeps=False, archived="file1")
         assert (alarm.code, alarm.about) == ("LEDGER-006", ("file1",))
         assert "the archive has files of it that it never applied" in alarm.what
     load = Naming(is_load=lambda name: name == "file2")
     acked = ObjectHistory(acknowledged={"LEDGER-006": frozenset({"file1"})})
     for history, naming in ((ObjectHistory(), load), (acked, UNNAMED)):
-        assert orders(select([found(2)], history, naming=naming, keeps=False, archived="file1")) == [2]
+        assert orders(select([file(2)], history, naming=naming, keeps=False, archived="file1")) == [2]
 
 
 @pytest.mark.parametrize(
     ("listed", "words"),
     [
-        ([found(3, name="n5")], "n5 was applied at the place 1, and is at 3 now"),
-        ([found(2, name="n2")], "n2 is at the place at which n6 was applied"),
+        ([file(3, name="n5")], "n5 was applied at the place 1, and is at 3 now"),
+        ([file(2, name="n2")], "n2 is at the place at which n6 was applied"),
     ],
 )
 def test_names_with_another_order_than_before_stop_the_table(listed: list[SourceObject], words: str) -> None:
     """Stored rows have positions in the earlier order: new ones would count as older, newer, or duplicates."""
-    past = applied(found(1, name="n5"), found(2, name="n6"))
+    past = applied(file(1, name="n5"), file(2, name="n6"))
     with pytest.raises(SourceError) as refused:
         select(listed, past, keeps=False)
     assert refused.value.found == words
@@ -128,27 +128,25 @@ def test_names_with_another_order_than_before_stop_the_table(listed: list[Source
 
 
 def test_a_seen_object_that_was_only_touched_is_no_alarm() -> None:
-    assert select([found(1, modified=5)], applied(found(1, modified=4))) == ObjectSelection()
+    assert select([file(1, modified=5)], applied(file(1, modified=4))) == ObjectSelection()
 
 
 def test_two_objects_of_one_place_stop_the_table() -> None:
     with pytest.raises(SourceError, match="cannot be told from their names") as refused:
-        select([found(1, name="a.csv"), found(1, name="a.csv.gz")])
+        select([file(1, name="a.csv"), file(1, name="a.csv.gz")])
     assert refused.value.found == "found a.csv and a.csv.gz"
 
 
 def test_an_object_that_changed_while_it_was_read_waits_with_all_behind_it() -> None:
-    selection = ObjectSelection(
-        (found(1), found(2), found(3)), files_left=1, bytes_left=7, unrelated_files=("notes",)
-    )
-    now = named(found(1), found(2, size=99), found(3))
-    left = (found(2), found(3))
-    kept = ObjectSelection((found(1),), files_left=3, bytes_left=27, unrelated_files=("notes",), remaining=left)
+    selection = ObjectSelection((file(1), file(2), file(3)), files_left=1, bytes_left=7, unrelated_files=("notes",))
+    now = by_name(file(1), file(2, size=99), file(3))
+    left = (file(2), file(3))
+    kept = ObjectSelection((file(1),), files_left=3, bytes_left=27, unrelated_files=("notes",), remaining=left)
     assert until_changed(selection, now) == kept
-    assert until_changed(selection, named(*selection.objects)) == selection
+    assert until_changed(selection, by_name(*selection.objects)) == selection
     assert until_changed(selection, {}).objects == ()
 
 
 def test_the_digest_of_a_batch_depends_on_its_versions_and_not_on_their_order() -> None:
-    one, other = found(1), found(2)
-    assert digest_of([one, other]) == digest_of([other, one]) != digest_of([one, found(2, size=11)])
+    one, other = file(1), file(2)
+    assert digest_of([one, other]) == digest_of([other, one]) != digest_of([one, file(2, size=11)])

@@ -22,7 +22,7 @@ MIRROR = item(SCHEMA)
 LATER = Within(1000)
 
 
-Turn: TypeAlias = tuple[Lateness, Sequence[ChangeEvent]]
+Delivered: TypeAlias = tuple[Lateness, Sequence[ChangeEvent]]
 
 
 def event(operation: Operation, at: int, **cells: Any) -> ChangeEvent:
@@ -30,17 +30,17 @@ def event(operation: Operation, at: int, **cells: Any) -> ChangeEvent:
     return memory_jobs.event(operation, at, time=at, instant=at, **{"a": at, "b": at, **cells})
 
 
-def played(dimension: Dimension, *turns: Turn) -> Player:
+def played(dimension: Dimension, *deliveries: Delivered) -> Player:
     """Deliver an object a batch, each under the lateness that the settings say then."""
     player = Player(dimension)
-    for lateness, events in turns:
+    for lateness, events in deliveries:
         player.dimension = replace(dimension, lateness=lateness)
         player.deliver(events)
     return player
 
 
-BEFORE: Sequence[Turn] = [(LATER, [event(INSERT, 1)]), (LATER, [event(UPDATE, 2)])]
-MEANWHILE: Sequence[Turn] = [(ORDERED, [event(UPDATE, 3)]), (ORDERED, [event(DELETE, 4)])]
+BEFORE: Sequence[Delivered] = [(LATER, [event(INSERT, 1)]), (LATER, [event(UPDATE, 2)])]
+MEANWHILE: Sequence[Delivered] = [(ORDERED, [event(UPDATE, 3)]), (ORDERED, [event(DELETE, 4)])]
 
 
 def versions(player: Player) -> list[tuple[Any, int, int | None]]:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from memory_jobs import event, item
-from model_laws import MODES, Player, draw_features, loaded_by
+from model_laws import MODES, Player, draw_features, loaded_epoch
 from tries import tries
 
 from lakeward.adapters.memory import MemoryTable
@@ -46,7 +46,7 @@ def played(random: Random, source: Feed, dimension: Dimension) -> tuple[MemoryTa
     for batch in batches(random, with_repeats(random, delivery_order(random, source.objects, dimension.lateness))):
         delivered.update(batch)
         events = [event for number in batch for event in source.objects[number]]
-        counts.append(player.deliver(events, loaded=loaded_by(source, delivered)))
+        counts.append(player.deliver(events, loaded=loaded_epoch(source, delivered)))
     progress = Progress(batch=player.number)
     return MemoryTable(dimension, rows=player.rows, memory=player.memory, progress=progress), counts
 

@@ -13,7 +13,7 @@ from lakeward.core.operations.maintain import maintain
 from lakeward.core.ports import MaintenancePolicy
 
 DIMENSION = item(ID)
-CARE = MaintenancePolicy(deleted=None, small=None, file_size=1, keep=None, keep_last=1, orphans=None)
+POLICY = MaintenancePolicy(deleted=None, small=None, file_size=1, keep=None, keep_last=1, orphans=None)
 
 
 class StagingSource(MemorySource):
@@ -29,10 +29,10 @@ def test_staged_files_of_ended_runs_are_removed_or_named(is_written: bool) -> No
     feed = TableFeed(DIMENSION, StagingSource())
     if is_written:
         feed.deliver(1, event(INSERT, 1, time=1))
-    assert [*maintain(feed.job, CARE, is_dry=True).orphans] == ["would go"]
-    assert [*maintain(feed.job, CARE).orphans] == ["one", "two"]
+    assert [*maintain(feed.job, POLICY, is_dry=True).orphans] == ["would go"]
+    assert [*maintain(feed.job, POLICY).orphans] == ["one", "two"]
 
 
 def test_a_source_without_staged_files_is_not_asked() -> None:
     job = memory_job(DIMENSION, MemorySource())
-    assert maintain(job, CARE).orphans == ()
+    assert maintain(job, POLICY).orphans == ()

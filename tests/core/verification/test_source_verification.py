@@ -271,8 +271,12 @@ def test_all_keys_are_compared_again_where_more_differ_than_are_named() -> None:
 
     def compare(among: frozenset[str] | None) -> SourceComparison:
         asked.append(among)
-        look = world.compare(among)
-        return replace(look, comparison=replace(look.comparison, differences=())) if len(asked) == 1 else look
+        compared = world.compare(among)
+        return (
+            replace(compared, comparison=replace(compared.comparison, differences=()))
+            if len(asked) == 1
+            else compared
+        )
 
     passes: Callable[[SourcePlace], bool | None] = lambda _: True  # noqa: E731
     waiting = WaitPolicy(patience=5 * SECOND, now=world.now, sleep=world.sleep)

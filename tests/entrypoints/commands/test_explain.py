@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from commands import Command
+from explained_lake import SETTINGS, ExplainedLake, event, place, record
 from projects import write
-from told_lake import SETTINGS, ToldLake, event, place, record
 
 from lakeward.adapters.formats.iceberg import lake as lakes
 from lakeward.adapters.formats.iceberg.operations import key_state
@@ -36,17 +36,17 @@ def at(minutes: int, object_: int, row: int = 1) -> Position:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> ToldLake:
+def lake(tmp_path: Path) -> ExplainedLake:
     write(tmp_path, SETTINGS, KEYED)
-    return ToldLake(tmp_path)
+    return ExplainedLake(tmp_path)
 
 
-def told(lakeward: Command, *arguments: str) -> Mapping[str, Any]:
+def explanation(lakeward: Command, *arguments: str) -> Mapping[str, Any]:
     document: Mapping[str, Any] = lakeward("explain", "--json", "shop.orders", *arguments).document
     return document
 
 
-def test_columns_that_only_a_later_companion_has_are_read(lakeward: Command, lake: ToldLake) -> None:
+def test_columns_that_only_a_later_companion_has_are_read(lakeward: Command, lake: ExplainedLake) -> None:
     """Cells that were not sent, a key change, and the row before the first event."""
     lake.table(
         [{"id": 5, "city": "Kiel", **place(at(3, 3), 3)}], Progress(batch=3, low_watermark=at(0, 0).source_order)
@@ -72,22 +72,22 @@ def test_columns_that_only_a_later_companion_has_are_read(lakeward: Command, lak
         "stored now: no row",
     ]
     assert "Events up to 2026-11-21 09:00:00 UTC are folded into the row" in shown[-1]
-    moved = told(lakeward, "5")
+    moved = explanation(lakeward, "5")
     assert [(one["old_key"], one["key"], one["verdict"]) for one in moved["events"]] == [([4], [5], "applied")]
     assert moved["stored"]["cells"] == {"id": 5, "city": "Kiel"}
-    assert told(lakeward, "4")["before"]["row"]["cells"]["city"] == "Bonn"
+    assert explanation(lakeward, "4")["before"]["row"]["cells"]["city"] == "Bonn"
 
 
 def test_a_run_that_commits_while_a_key_is_looked_up_takes_nothing_away(
-    lakeward: Command, lake: ToldLake, monkeypatch: pytest.MonkeyPatch
+    lakeward: Command, lake: ExplainedLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It trims what stands beside the table, too, so that a file may be gone that was about to be read."""
     lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=32))
     lake.change_log([record(batch, {batch: f"{batch}.csv"}) for batch in range(1, 33)])
-    looks, look, find = [Progress(batch=31)], lakes.read_table_state, key_state.read_key_state
+    looks, read, find = [Progress(batch=31)], lakes.read_table_state, key_state.read_key_state
 
     def looked(*of: Any) -> Any:
-        found = look(*of)
+        found = read(*of)
         return replace(found, progress=looks.pop()) if looks else found
 
     def gone(*_: Any) -> Any:
@@ -96,10 +96,10 @@ def test_a_run_that_commits_while_a_key_is_looked_up_takes_nothing_away(
 
     monkeypatch.setattr(lakes, "read_table_state", looked)
     monkeypatch.setattr(key_state, "read_key_state", gone)
-    assert told(lakeward, "4")["stored"]["cells"] == {"id": 4, "city": "Bonn"}
+    assert explanation(lakeward, "4")["stored"]["cells"] == {"id": 4, "city": "Bonn"}
 
 
-def test_copies_and_what_waits_for_a_load_are_told_apart(lakeward: Command, lake: ToldLake) -> None:
+def test_copies_and_what_waits_for_a_load_are_told_apart(lakeward: Command, lake: ExplainedLake) -> None:
     lake.table([{"id": 4, "city": "Kiel", **place(at(2, 3), 3)}], Progress(batch=3))
     lake.change_log(
         [
@@ -121,7 +121,7 @@ def test_copies_and_what_waits_for_a_load_are_told_apart(lakeward: Command, lake
     ]
 
 
-def test_what_is_in_quarantine_and_what_waits_behind_it(lakeward: Command, lake: ToldLake) -> None:
+def test_what_is_in_quarantine_and_what_waits_behind_it(lakeward: Command, lake: ExplainedLake) -> None:
     lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=2, held=1, inexact_since="0.csv"))
     lake.change_log(
         [
@@ -146,14 +146,14 @@ def test_what_is_in_quarantine_and_what_waits_behind_it(lakeward: Command, lake:
     assert "waiting for 3: city Kiel" in ended.out
     assert "inexact since 0.csv" in ended.out
     assert ended.out.endswith("Next: `lakeward quarantine show shop.orders 4`\n")
-    assert told(lakeward, "4")["held"] is True
+    assert explanation(lakeward, "4")["held"] is True
 
 
 def test_what_data_holds_reaches_neither_terminal_nor_shell(lakeward: Command, tmp_path: Path) -> None:
     """Control sequences are shown as words; a command that is to be pasted has its key whole, and in quotes."""
     write(tmp_path, SETTINGS, KEYED, 'columns = { id = "string", city = "string" }\n')
     (tmp_path / "landing").mkdir()
-    lake, key = ToldLake(tmp_path, {"id": "string", "city": "string"}), f"a b; touch {'x' * 80} -"
+    lake, key = ExplainedLake(tmp_path, {"id": "string", "city": "string"}), f"a b; touch {'x' * 80} -"
     lake.table([{"id": key, "city": "\x1b[2JBonn", **place(at(1, 1), 1)}], Progress(batch=1, held=1))
     lake.change_log([record(1, {1: "\x1b]0;x\x07.csv"})])
     refused = {names.OPERATION: "update", names.REASON: "cast", names.DETAIL: "no \x9bdate", names.TEXT: "\x1bc"}
@@ -185,13 +185,15 @@ def test_a_key_of_any_type_is_found(lakeward: Command, tmp_path: Path) -> None:
     write(tmp_path, SETTINGS, f"key = {list(columns)}\n")
     values = [value_of(text, parse_type(type_)) for type_, (text, _) in KEYS.items()]
     row = dict(zip(columns, values, strict=True))
-    ToldLake(tmp_path, columns).table([{**row, **place(Position(1, LOAD_SEQUENCE, 1, 7), 1)}], Progress(batch=1))
-    document = told(lakeward, "--", *[text for text, _ in KEYS.values()])
+    ExplainedLake(tmp_path, columns).table(
+        [{**row, **place(Position(1, LOAD_SEQUENCE, 1, 7), 1)}], Progress(batch=1)
+    )
+    document = explanation(lakeward, "--", *[text for text, _ in KEYS.values()])
     assert document["key"] == [shown for _, shown in KEYS.values()]
     assert document["events"][0]["row"] == 7
 
 
-def test_a_swap_is_told_with_its_transaction(lakeward: Command, lake: ToldLake) -> None:
+def test_a_swap_is_told_with_its_transaction(lakeward: Command, lake: ExplainedLake) -> None:
     """Without it, the row would be told to come back with the cells that it left with."""
     lake.table(
         [{"id": 4, "city": "Ulm", **place(at(3, 1, 3), 1)}], Progress(batch=1, low_watermark=at(0, 0).source_order)
@@ -208,18 +210,18 @@ def test_a_swap_is_told_with_its_transaction(lakeward: Command, lake: ToldLake) 
         ],
         {**later, names.TRANSACTION: parse_type("string")},
     )
-    _, back, then = told(lakeward, "4")["events"]
+    _, back, then = explanation(lakeward, "4")["events"]
     assert (back["changes"], then["changes"]) == ({"id": {"after": 4}}, {"city": {"after": "Ulm"}})
 
 
 def test_times_of_years_that_python_has_not_are_told(lakeward: Command, tmp_path: Path) -> None:
     """A commit time of the year 0, and a cell that an earlier version applied."""
     write(tmp_path, SETTINGS, KEYED)
-    lake = ToldLake(tmp_path, {"id": "bigint", "city": "string"})
+    lake = ExplainedLake(tmp_path, {"id": "bigint", "city": "string"})
     never = Position(1, -62_167_219_200_000_000, 1, 1)
     lake.table([{"id": 1, "city": "Bonn", **place(never, 1)}], Progress(batch=1))
     lake.change_log([record(1, {1: "1.csv"}), event("change", "update", never, 1, id=1, city="Bonn")])
-    document = told(lakeward, "1")
+    document = explanation(lakeward, "1")
     assert document["events"][0]["time"] == "0000-01-01T00:00:00Z"
     assert "0000-01-01 00:00:00 UTC" in lakeward("explain", "shop.orders", "1").out
     cells = pa.chunked_array([pa.array([never.sequence, 0, None], pa.timestamp("us", "UTC"))])
@@ -235,7 +237,7 @@ def test_times_of_years_that_python_has_not_are_told(lakeward: Command, tmp_path
     ],
 )
 def test_a_key_that_cannot_be_told_of_is_a_mistake(
-    lakeward: Command, lake: ToldLake, key: list[str], said: str
+    lakeward: Command, lake: ExplainedLake, key: list[str], said: str
 ) -> None:
     watermark = at(9, 0).source_order
     lake.table([{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1, low_watermark=watermark))
@@ -251,16 +253,16 @@ def test_a_key_that_cannot_be_told_of_is_a_mistake(
 def test_a_table_without_a_key_or_without_rows_has_no_story(lakeward: Command, tmp_path: Path) -> None:
     write(tmp_path, SETTINGS)
     assert "nothing was applied yet" in lakeward("explain", "shop.orders", "1").err
-    ToldLake(tmp_path).table([{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1))
+    ExplainedLake(tmp_path).table([{"id": 9, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1))
     assert "shop.orders has no key\n" in lakeward("explain", "shop.orders", "1").err
 
 
 def test_what_stands_became_visible_with_the_commit_of_its_batch_and_fits_a_narrow_terminal(
-    lakeward: Command, lake: ToldLake, monkeypatch: pytest.MonkeyPatch
+    lakeward: Command, lake: ExplainedLake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake.table([{"id": 4, "city": "Bonn " * 30, **place(at(1, 1), 1)}], Progress(batch=1))
     lake.change_log([record(1, {1: "1.csv"}, at=NINE)])
-    document = told(lakeward, "4")
+    document = explanation(lakeward, "4")
     assert (document["visible"]["batch"], document["visible"]["commit"].isdigit()) == (1, True)
     (only,) = document["events"]
     assert (only["operation"], only["object"]) == (None, "1.csv"), "nothing but the row tells of it"

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from commands import Command
+from explained_lake import SETTINGS, ExplainedLake, event, place, record
 from projects import write
-from told_lake import SETTINGS, ToldLake, event, place, record
 
 from lakeward.adapters.formats.iceberg import table as iceberg
 from lakeward.adapters.formats.shared.change_log.entries import BASE, OLD_RECORD, RECORD
@@ -34,10 +34,10 @@ def at(minutes: int, object_: int, row: int = 1) -> Position:
 
 
 @pytest.fixture
-def lake(tmp_path: Path) -> ToldLake:
+def lake(tmp_path: Path) -> ExplainedLake:
     write(tmp_path, SETTINGS, 'key = ["id"]\n', 'columns = { id = "bigint", city = "string" }\n')
     (tmp_path / "landing").mkdir()
-    return ToldLake(tmp_path)
+    return ExplainedLake(tmp_path)
 
 
 def change(minutes: int, batch: int, key: int, operation: str = "update", **more: Any) -> dict[str, Any]:
@@ -51,7 +51,9 @@ def change(minutes: int, batch: int, key: int, operation: str = "update", **more
 PART = {names.UNSET: ["city"]}
 
 
-def test_events_that_wait_for_their_row_are_told_from_those_that_have_it(lakeward: Command, lake: ToldLake) -> None:
+def test_events_that_wait_for_their_row_are_told_from_those_that_have_it(
+    lakeward: Command, lake: ExplainedLake
+) -> None:
     """By what is remembered of their keys: rows before, whole events, deletes, and changes of a key."""
     lake.table([{"id": 9, "city": "Kiel", **place(at(1, 1), 1)}], Progress(batch=2))
     lake.change_log(
@@ -97,7 +99,7 @@ def test_events_that_wait_for_their_row_are_told_from_those_that_have_it(lakewar
 
 @pytest.mark.parametrize("command", [("list",), ("show", "shop.orders"), ("export", "shop.orders", "--to", "a")])
 def test_a_run_that_commits_while_the_quarantine_is_read_is_no_rollback(
-    lakeward: Command, lake: ToldLake, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
+    lakeward: Command, lake: ExplainedLake, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]
 ) -> None:
     """It was at batch 1 when it was looked at, and what stands beside it, read after that, is at batch 3."""
     lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=3, held=1))
@@ -105,10 +107,10 @@ def test_a_run_that_commits_while_the_quarantine_is_read_is_no_rollback(
     held = {names.OPERATION: "update", names.TEXT: "U,x", quarantine.STATE: "held", names.REASON: "cast"}
     since = {quarantine.SINCE: datetime.now(UTC), quarantine.OBJECT_NAME: "3.csv", quarantine.KEY: '["4"]'}
     lake.quarantine([{"id": 4, **held, **since, **place(at(3, 3), 3)}])
-    looks, look = [Progress(batch=1)], iceberg.read_table_state
+    looks, read = [Progress(batch=1)], iceberg.read_table_state
 
     def looked(*of: Any) -> Any:
-        found = look(*of)
+        found = read(*of)
         return replace(found, progress=looks.pop()) if looks else found
 
     monkeypatch.setattr(iceberg, "read_table_state", looked)
@@ -118,7 +120,9 @@ def test_a_run_that_commits_while_the_quarantine_is_read_is_no_rollback(
     assert [one["object"] for one in ended.document.get("entries", [])] == ["3.csv"] * (command[0] != "export")
 
 
-def test_a_row_without_a_commit_time_is_not_said_to_be_of_a_full_load(lakeward: Command, lake: ToldLake) -> None:
+def test_a_row_without_a_commit_time_is_not_said_to_be_of_a_full_load(
+    lakeward: Command, lake: ExplainedLake
+) -> None:
     """Nor is a full load spoken of where there was none."""
     lake.table([{"id": 4, "city": "Bonn", **place(at(1, 1), 1)}], Progress(batch=1, held=1))
     lake.change_log([record(1, {1: "1.csv"}), event("change", "update", at(1, 1), 1, id=4, city="Bonn")])

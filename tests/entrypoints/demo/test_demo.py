@@ -388,10 +388,10 @@ def test_the_demo(lakeward: Command, tmp_path: Path, kind: str, reader: str, tim
     ended = lakeward("demo", str(folder), "--format", kind, "--transactions", "150", "--seed", "7", "--json")
     assert ended.code == 0, ended.err
     assert "SIGKILL" in ended.err
-    told = ended.document
-    assert [table["table"] for table in told["tables"]] == [str(table.name) for table in TABLES]
-    assert all(table["in_database"] == table["in_lake"] > 0 == table["differences"] for table in told["tables"])
-    assert 0 < told["commits_before_kill"] < sum(table["batch"] for table in told["tables"])
+    answer = ended.document
+    assert [table["table"] for table in answer["tables"]] == [str(table.name) for table in TABLES]
+    assert all(table["in_database"] == table["in_lake"] > 0 == table["differences"] for table in answer["tables"])
+    assert 0 < answer["commits_before_kill"] < sum(table["batch"] for table in answer["tables"])
 
     with closing(lakes.LAKES[kind](folder / LAKE)) as lake:
         readers = lake.examples()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from commands import Command
-from deployments import rendered, settings, words
+from deployments import render_template, settings, words
 from policies import Stack
 from projects import MEMORY, write
 
@@ -71,7 +71,7 @@ def lines(lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 def alarms_of_runs(folder: Path) -> Mapping[str, Mapping[str, Any]]:
     """Return the alarms of a template on what is no metric of AWS, with the defaults of its parameters."""
-    template = rendered(folder / "deployed", "glue", settings() + METRICS_OF_CLOUDWATCH)
+    template = render_template(folder / "deployed", "glue", settings() + METRICS_OF_CLOUDWATCH)
     stack = Stack(template, {})
     found = {name: template["Resources"][name]["Properties"] for name in names(template)}
     return {name: stack.resolve(one) for name, one in found.items() if not one["Namespace"].startswith("AWS/")}
@@ -85,7 +85,7 @@ def test_an_alarm_begins_where_no_run_writes_metrics(tmp_path: Path, lines: Sequ
         1,
     )
     assert (alarm["TreatMissingData"], alarm["Period"] * alarm["EvaluationPeriods"]) == ("breaching", 6 * 3600)
-    assert "NoRunsAlarm" not in rendered(tmp_path / "unmeasured", "glue", settings())["Resources"]
+    assert "NoRunsAlarm" not in render_template(tmp_path / "unmeasured", "glue", settings())["Resources"]
 
 
 def alarms_by_value(folder: Path) -> Mapping[str, Mapping[str, Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from buckets import Buckets
 from commands import Command
-from deployments import LEASE, LEDGER, QUEUE, SOURCE, rendered, settings, write_package, write_settings
+from deployments import LEASE, LEDGER, QUEUE, SOURCE, render_template, settings, write_package, write_settings
 
 from lakeward.core.errors import ConfigError
 from lakeward.entrypoints.deployment.pipeline_settings import read_pipeline
@@ -208,7 +208,7 @@ def test_columns_are_no_secrets_whatever_they_are_called(tmp_path: Path) -> None
 )
 def test_an_endpoint_that_would_write_other_files_is_refused(tmp_path: Path, source: str, expected: str) -> None:
     with pytest.raises(ConfigError, match=expected):
-        rendered(tmp_path, "glue", settings(source=source), dms="make")
+        render_template(tmp_path, "glue", settings(source=source), dms="make")
 
 
 def test_a_package_that_does_not_go_with_the_settings_is_refused(

@@ -20,11 +20,21 @@ import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.client import BaseClient
 from buckets import ENVIRONMENT, Buckets
-from deployments import PARAMETERS, SOURCE, TABLES, rendered, settings, write_settings
+from deployments import PARAMETERS, SOURCE, TABLES, render_template, settings, write_settings
 from moto.core import DEFAULT_ACCOUNT_ID as ACCOUNT
 from moto.glue.models import glue_backends
 from moto.lakeformation.models import lakeformation_backends
-from policies import REGION, Call, Requested, Stack, Statement, beyond, calls_of, lacking, recorded
+from policies import (
+    REGION,
+    Call,
+    Requested,
+    Stack,
+    Statement,
+    calls_of,
+    missing_permissions,
+    record_requests,
+    unused_permissions,
+)
 from pyiceberg.partitioning import PartitionSpec
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField
@@ -153,7 +163,7 @@ class Deployed:
 
     def render(self, text: str, platform: str = "glue", kind: str = "iceberg", dms: Dms = "none") -> Stack:
         """Render settings, and make what the code that is run will use."""
-        made = rendered(self.folder, platform, text, kind=kind, dms=dms)
+        made = render_template(self.folder, platform, text, kind=kind, dms=dms)
         chosen = {name: one for name, one in made["Resources"].items() if one["Type"] in MADE}
         kept = {key: made[key] for key in ("AWSTemplateFormatVersion", "Parameters", "Conditions")}
         known = {name: value for name, value in PARAMETERS.items() if name in made["Parameters"]}
@@ -205,7 +215,7 @@ def deployed(
     glue_backends.reset()  # other tests leave tables there
     lakeformation_backends.reset()
     pipeline = Deployed(tmp_path, clients)
-    monkeypatch.setattr(BaseClient, "_make_api_call", recorded(pipeline.requests, pipeline.own))
+    monkeypatch.setattr(BaseClient, "_make_api_call", record_requests(pipeline.requests, pipeline.own))
     yield pipeline
     pipeline.remove()
 
@@ -431,8 +441,8 @@ def run_the_job(deployed: Deployed, platform: str, kind: str) -> list[Call]:
 
 def check_exact(statements: Sequence[Statement], calls: Sequence[Call]) -> None:
     """Check that statements allow these calls, and nothing that is none of them."""
-    assert lacking(statements, calls) == []
-    assert beyond(statements, calls) == []
+    assert missing_permissions(statements, calls) == []
+    assert unused_permissions(statements, calls) == []
 
 
 @pytest.mark.parametrize("pipeline", PIPELINES)
@@ -457,9 +467,11 @@ def test_what_a_role_lacks_and_what_it_has_beyond_is_found(deployed: Deployed) -
     calls = run_the_job(deployed, "glue", "delta")
     for statement in stack.statements("JobRole"):
         less = Stack(without(stack.template, "JobRole", statement.name), PARAMETERS).statements("JobRole")
-        assert {call.action for call in lacking(less, calls)} == set(statement.actions), statement.name
+        assert {call.action for call in missing_permissions(less, calls)} == set(statement.actions), statement.name
     more = Statement("More", ["s3:GetObject"], [f"{LANDING}/else/*"], {})
-    assert beyond([*stack.statements("JobRole"), more], calls) == [("More", "s3:GetObject", f"{LANDING}/else/*")]
+    assert unused_permissions([*stack.statements("JobRole"), more], calls) == [
+        ("More", "s3:GetObject", f"{LANDING}/else/*")
+    ]
 
 
 # What the settings are read from.
@@ -516,7 +528,7 @@ def test_the_job_may_read_the_settings_store_and_nothing_beside_it(deployed: Dep
     for service, operation, asked in steps:
         getattr(client_of.setdefault(service, deployed.client(service)), operation)(**asked)
     text = settings() + f"[[settings.stores]]\n{said}\n"
-    stack = Stack(rendered(deployed.folder, "glue", text, dms="none"), PARAMETERS)
+    stack = Stack(render_template(deployed.folder, "glue", text, dms="none"), PARAMETERS)
     deployed.requests.clear()
     deployed.configured()
     if "write_back" in said:
@@ -570,7 +582,10 @@ def test_a_catalog_of_which_the_role_would_not_know_is_refused(tmp_path: Path, c
 
 def statements_of(folder: Path, text: str) -> set[str]:
     kind = "delta" if 'kind = "delta"' in text else "iceberg"
-    return {one.name for one in Stack(rendered(folder, "glue", text, kind=kind), PARAMETERS).statements("JobRole")}
+    return {
+        one.name
+        for one in Stack(render_template(folder, "glue", text, kind=kind), PARAMETERS).statements("JobRole")
+    }
 
 
 def test_a_role_has_only_what_the_settings_need(tmp_path: Path) -> None:
@@ -601,7 +616,7 @@ def machine(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any
     found.delete_state_machine(stateMachineArn=MACHINE)
 
 
-def told(stack: Stack, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def set_environment(stack: Stack, title: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the environment be that of a function of the template."""
     variables = stack.template["Resources"][f"{title}Function"]["Properties"]["Environment"]["Variables"]
     for name, value in stack.resolve(variables).items():
@@ -643,7 +658,7 @@ def test_a_function_may_do_what_it_does_and_nothing_else(
     deployed: Deployed, machine: Any, title: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stack = deployed.render(settings(), dms="existing")
-    told(stack, title, monkeypatch)
+    set_environment(stack, title, monkeypatch)
     name, does = FUNCTIONS[title]
     deployed.requests.clear()
     does(deployed, machine)
@@ -652,13 +667,13 @@ def test_a_function_may_do_what_it_does_and_nothing_else(
 
 @pytest.mark.parametrize("role", ["JobRole", "StartRunRole", "HistoryCheckRole"])
 def test_a_role_writes_ledgers_and_leases_of_its_own_pipeline_alone(tmp_path: Path, role: str) -> None:
-    statements = Stack(rendered(tmp_path, "glue"), PARAMETERS).statements(role)
+    statements = Stack(render_template(tmp_path, "glue"), PARAMETERS).statements(role)
     table = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/deployed-leases"
     asked = {
         key: Call("dynamodb:PutItem", table, {"dynamodb:LeadingKeys": (key,)})
         for key in ("deployed", "deployed/execution", "deployed-too", "other/execution")
     }
-    refused = lacking(statements, [*asked.values()])
+    refused = missing_permissions(statements, [*asked.values()])
     assert [one.context["dynamodb:LeadingKeys"] for one in refused] == [("deployed-too",), ("other/execution",)]
 
 
@@ -705,7 +720,7 @@ def calls_of_task(state: Mapping[str, Any]) -> Iterator[Call]:
 def test_state_machine_and_schedule_may_call_what_they_call_and_nothing_else(
     tmp_path: Path, platform: str, dms: Dms
 ) -> None:
-    stack = Stack(rendered(tmp_path, platform, dms=dms), PARAMETERS)
+    stack = Stack(render_template(tmp_path, platform, dms=dms), PARAMETERS)
     tasks = [one for one in definition_of(stack)["States"].values() if one["Type"] == "Task"]
     check_exact(stack.statements("StateMachineRole"), [call for task in tasks for call in calls_of_task(task)])
     target = stack.resolve(stack.template["Resources"]["Schedule"]["Properties"]["Target"]["Arn"])
@@ -727,7 +742,7 @@ Amazon S3 as a target"."""
 
 @pytest.mark.parametrize("role", OF_DMS)
 def test_dms_may_do_what_its_guide_says_and_nothing_else(tmp_path: Path, role: str) -> None:
-    stack = Stack(rendered(tmp_path, "glue"), {**PARAMETERS, "SourceSecretArn": SECRET})
+    stack = Stack(render_template(tmp_path, "glue"), {**PARAMETERS, "SourceSecretArn": SECRET})
     check_exact(stack.statements(role), OF_DMS[role])
 
 
@@ -743,7 +758,7 @@ def test_every_role_is_one_of_these_and_names_what_it_acts_on(tmp_path: Path) ->
     without_resources = {"dms:DescribeReplicationTasks", "secretsmanager:ListSecrets", *OF_LAKE_FORMATION}
     for platform in ("glue", "emr-serverless"):
         text = settings(more=TABLES + REGISTER + TAGS)
-        stack = Stack(rendered(tmp_path, platform, text), {**PARAMETERS, "SourceSecretArn": SECRET})
+        stack = Stack(render_template(tmp_path, platform, text), {**PARAMETERS, "SourceSecretArn": SECRET})
         assert set(stack.roles()) == known
         for statement in (one for role in stack.roles() for one in stack.statements(role)):
             assert not [action for action in statement.actions if "*" in action]

@@ -19,9 +19,9 @@ import boto3
 import pytest
 from botocore.config import Config
 from buckets import ENVIRONMENT, one_by_one
-from deployments import PARAMETERS, SOURCE, rendered, settings
+from deployments import PARAMETERS, SOURCE, render_template, settings
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
-from policies import REGION, Call, Requested, Stack, calls_of, lacking
+from policies import REGION, Call, Requested, Stack, calls_of, missing_permissions
 from werkzeug.serving import make_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -107,7 +107,7 @@ def client(service: str) -> Any:
 @pytest.mark.parametrize("kind", ["iceberg", "delta"])
 def test_a_run_on_spark_asks_for_nothing_that_the_role_lacks(aws: Aws, tmp_path: Path, kind: str) -> None:
     text = settings(kind, source=ARCHIVED, more=MORE)
-    stack = Stack(rendered(tmp_path, "glue", text, kind=kind), PARAMETERS)
+    stack = Stack(render_template(tmp_path, "glue", text, kind=kind), PARAMETERS)
     (tmp_path / "lakeward.toml").write_text(text.replace('kind = "sqs"', 'kind = "poll"').replace(URL, ""), "utf-8")
     for bucket in ("landing", "lake", "archive"):
         client("s3").create_bucket(
@@ -122,7 +122,7 @@ def test_a_run_on_spark_asks_for_nothing_that_the_role_lacks(aws: Aws, tmp_path:
         ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, ended.stdout + ended.stderr
     assert {call.action.partition(":")[0] for call in aws.calls} >= {"s3", "dynamodb"}
-    assert lacking(stack.statements("JobRole"), aws.calls) == []
+    assert missing_permissions(stack.statements("JobRole"), aws.calls) == []
 
 
 URL = 'url = "https://sqs.eu-central-1.amazonaws.com/123456789012/deployed-landing"\n'

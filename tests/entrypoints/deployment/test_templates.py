@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from cfnlint.api import lint
 from cfnlint.config import ManualArgs
-from deployments import SOURCE, rendered, settings, words
+from deployments import SOURCE, render_template, settings, words
 from pages import codes, sections, tables
 from policies import Stack
 
@@ -36,7 +36,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """Return the template of each case."""
     found = {}
     for name, (platform, text, kind, dms) in CASES.items():
-        found[name] = rendered(tmp_path_factory.mktemp("deployed"), platform, text, kind=kind, dms=dms)  # type: ignore[arg-type]
+        found[name] = render_template(tmp_path_factory.mktemp("deployed"), platform, text, kind=kind, dms=dms)  # type: ignore[arg-type]
     return found
 
 
@@ -57,7 +57,7 @@ def test_cfn_lint_finds_what_is_wrong() -> None:
 
 
 def test_files_of_something_else_than_dms_are_watched_too(tmp_path: Path) -> None:
-    template = rendered(tmp_path, "glue", FILES, dms="none")
+    template = render_template(tmp_path, "glue", FILES, dms="none")
     detail = properties(template, "LandingRule")["EventPattern"]["detail"]
     assert detail["object"]["key"] == [{"prefix": "files/"}]
     assert not [name for name, one in template["Resources"].items() if one["Type"].startswith("AWS::DMS")]
@@ -116,13 +116,13 @@ key = ["id"]
 
 def test_a_table_of_a_fifo_queue_has_its_own_folders_in_one_group(tmp_path: Path) -> None:
     text = settings("delta", queue="deployed-landing.fifo", more=OWN_FOLDERS)
-    template = rendered(tmp_path, "glue", text, kind="delta", dms="existing")
+    template = render_template(tmp_path, "glue", text, kind="delta", dms="existing")
     own = dict.fromkeys(("dms/full/orders/", "dms/cdc/orders/"), "table-1")
     assert groups(template) == {**own, "dms/shop/order_lines/": "table-2"}
     around = text.replace("cdc/orders", "full")
-    assert groups(rendered(tmp_path, "glue", around, kind="delta", dms="existing")) == {"dms/": "deployed"}
+    assert groups(render_template(tmp_path, "glue", around, kind="delta", dms="existing")) == {"dms/": "deployed"}
     with pytest.raises(ConfigError, match=r'\[tables\."shop\.orders"\.source\] has `load`'):
-        rendered(tmp_path, "glue", text, kind="delta", dms="make")
+        render_template(tmp_path, "glue", text, kind="delta", dms="make")
 
 
 def groups(template: dict[str, Any]) -> dict[str, str]:
@@ -204,7 +204,7 @@ def test_the_endpoint_writes_what_the_settings_say_of_the_files(made: dict[str, 
 
 def test_the_task_loads_the_tables_of_the_settings(tmp_path: Path) -> None:
     more = '\n[tables."shop.*"]\nkey = ["id"]\n[tables."shop.audit_log"]\nskip = true\n'
-    template = rendered(tmp_path, "glue", settings(more=more))
+    template = render_template(tmp_path, "glue", settings(more=more))
     rules = json.loads(properties(template, "ReplicationTask")["TableMappings"])["rules"]
     chosen = [(rule["rule-action"], *rule["object-locator"].values()) for rule in rules]
     assert chosen == [("include", "shop", "%"), ("exclude", "shop", "audit[_]log")]

@@ -147,7 +147,7 @@ def register(registry):
 def test_the_name_of_an_installed_plugin_is_refused(
     lakeward: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str, said: str, also: str
 ) -> None:
-    """A name on a shelf is known where all plugins can be loaded; one that is broken stops nothing else."""
+    """A registered name is known where all plugins can be loaded; one that is broken stops nothing else."""
     third_party.install(monkeypatch, tmp_path / "more", "acme_bell", BELL, called="bell")
     if also:
         third_party.install(monkeypatch, tmp_path / "torn", "lakeward_torn", also)

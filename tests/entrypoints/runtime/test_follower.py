@@ -74,7 +74,7 @@ plugins = cache(load)
 """Those that are installed: to look for them takes longer than all else here."""
 
 
-def told(logs: Sequence[Mapping[str, Any]]) -> list[Any]:
+def event_names(logs: Sequence[Mapping[str, Any]]) -> list[Any]:
     """Return what is logged without `--debug`."""
     return [line["event"] for line in logs if line["log_level"] != "debug"]
 
@@ -271,7 +271,7 @@ def test_a_table_that_is_mended_goes_on_and_the_run_ends_well() -> None:
     with capture_logs() as logs:
         watching, runs = followed(lake, until=60)
     assert watching.commits == [("orders", 1)]
-    assert told(logs) == ["failed", "committed", "goes on"]
+    assert event_names(logs) == ["failed", "committed", "goes on"]
     assert exit_code(runs) == 0
 
 
@@ -360,7 +360,7 @@ def test_a_joined_table_that_fails_is_tried_later_and_later(joint: Joint) -> Non
     with capture_logs() as logs:
         followed(joint.lake, until=400)
     assert [at for at, _ in joint.seen] == [0, 10, 30, 70, 150, 310]
-    assert told(logs) == ["committed", "failed"], "said once"
+    assert event_names(logs) == ["committed", "failed"], "said once"
 
 
 @pytest.mark.parametrize("joins", [False, True], ids=["a table", "a joined table"])
@@ -391,7 +391,7 @@ def test_nothing_is_said_while_nothing_happens_but_that_it_lives() -> None:
     with capture_logs() as logs:
         followed(lake, until=1.5 * 3600)
     assert len(lake.source.looks) > 1500
-    assert told(logs) == ["committed", "following"]
+    assert event_names(logs) == ["committed", "following"]
 
 
 def test_an_alarm_of_a_batch_is_told_once_though_others_wait_behind_it() -> None:
@@ -524,11 +524,11 @@ def test_all_tables_are_looked_at_at_first_and_once_an_hour_and_no_other_is() ->
 class Counted(HidingQueue):
     """Counts what it tells; what is hidden stays so, as no time passes."""
 
-    told = 0
+    notice_count = 0
 
     def receive(self) -> Sequence[Notice]:
         found = HidingQueue.receive(self)
-        self.told += len(found)
+        self.notice_count += len(found)
         return found
 
 
@@ -538,7 +538,7 @@ def test_a_table_that_failed_gives_its_notice_back_once_for_each_try() -> None:
     with capture_logs():
         followed(lake, until=100)
     assert lake.source.looks.count(NAMES[0]) == 4
-    assert lake.queue.told == 5, "for each try, and for the one that the table rests for"
+    assert lake.queue.notice_count == 5, "for each try, and for the one that the table rests for"
     assert lake.queue.receive() != [], "what waits at the end is given back"
 
 
@@ -688,7 +688,7 @@ def test_a_broken_entry_fails_its_table_alone_until_it_is_mended() -> None:
     assert {str(run.table): str(run.error).splitlines()[0] for run in ended.runs if run.error is not None} == {
         "shop.orders": "shop.orders: the store: the settings are not right"
     }
-    assert told(logs).count("failed") == 1
+    assert event_names(logs).count("failed") == 1
     stores.follow(400)
     assert lake.state(NAMES[1])[1,] == 2
     unread = tables(NAMES[0], orders=ConfigError("item shop.orders is no map"))

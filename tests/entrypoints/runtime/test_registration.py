@@ -59,9 +59,9 @@ class Lake(MemoryTarget):
 
 @dataclass
 class Catalog:
-    """Keeps what it was told; while there is an `error`, it is raised."""
+    """Keeps what is registered; while there is an `error`, it is raised."""
 
-    told: list[TableDescription] = field(default_factory=list)
+    registered: list[TableDescription] = field(default_factory=list)
     error: Exception | None = None
 
     def check(self, tables: Sequence[tuple[str, str]]) -> None: ...
@@ -69,7 +69,7 @@ class Catalog:
     def register(self, table: TableDescription) -> None:
         if self.error is not None:
             raise self.error
-        self.told.append(table)
+        self.registered.append(table)
 
 
 @dataclass
@@ -126,10 +126,10 @@ def test_a_table_is_registered_behind_its_first_batch_and_once_where_nothing_cha
     pipeline.deliver(2)
     (run,) = pipeline.run()
     assert (run.batches, run.alarms) == (2, ())
-    (told,) = pipeline.catalog.told
+    (told,) = pipeline.catalog.registered
     assert (told.identifier, [column.name for column in told.columns]) == (("shop", "orders"), ["id"])
     (run,) = pipeline.run()
-    assert (run.batches, len(pipeline.catalog.told)) == (0, 2), "a crash may have left it out"
+    assert (run.batches, len(pipeline.catalog.registered)) == (0, 2), "a crash may have left it out"
 
 
 ACCESS_DENIED = ConfigError("shop.orders may not be written", found="AccessDenied", todo="Allow it.")
@@ -163,7 +163,7 @@ def test_a_registration_that_fails_is_an_alarm_and_tried_again(
     )
     pipeline.catalog.error = None
     (run,) = pipeline.run()
-    assert (run.batches, run.alarms, exit_code([run]), len(pipeline.catalog.told)) == (0, (), 0, 1)
+    assert (run.batches, run.alarms, exit_code([run]), len(pipeline.catalog.registered)) == (0, (), 0, 1)
 
 
 class Gone(MemorySource):
@@ -173,11 +173,11 @@ class Gone(MemorySource):
 
 def test_a_table_that_failed_is_not_registered(pipeline: Pipeline) -> None:
     pipeline.run()
-    pipeline.catalog.told.clear()
+    pipeline.catalog.registered.clear()
     pipeline.source = Gone(Limits())
     (run,) = pipeline.run()
     assert run.error is not None
-    assert pipeline.catalog.told == []
+    assert pipeline.catalog.registered == []
 
 
 def test_the_next_run_looks_at_it_whatever_the_queue_tells(pipeline: Pipeline) -> None:
@@ -201,9 +201,9 @@ def test_a_crash_before_the_registration_is_healed_by_the_next_run(pipeline: Pip
     with pytest.raises(KeyboardInterrupt):
         pipeline.run()
     pipeline.queue, pipeline.catalog.error = HidingQueue([]), None
-    pipeline.catalog.told.clear()
+    pipeline.catalog.registered.clear()
     pipeline.run()
-    assert len(pipeline.catalog.told) == 1
+    assert len(pipeline.catalog.registered) == 1
 
 
 def test_who_follows_tries_again_after_a_minute(pipeline: Pipeline) -> None:
@@ -211,30 +211,30 @@ def test_who_follows_tries_again_after_a_minute(pipeline: Pipeline) -> None:
     registrar = Registrar(pipeline.container())
     pipeline.catalog.error = StoreUnreachable("Glue does not answer")
     (first,) = registrar(ORDERS, 1)
-    pipeline.catalog.error, before = None, len(pipeline.catalog.told)
+    pipeline.catalog.error, before = None, len(pipeline.catalog.registered)
     assert registrar(ORDERS, 1) == (first,)
     pipeline.now += MINUTE
     assert registrar(ORDERS, 1) == ()
     assert registrar(ORDERS, 1) == ()
-    assert len(pipeline.catalog.told) == before + 1
+    assert len(pipeline.catalog.registered) == before + 1
 
 
 def test_a_quarantine_is_registered_where_the_settings_say_so(pipeline: Pipeline) -> None:
     pipeline.run(quarantine=True)
-    assert [one.name for one in pipeline.catalog.told] == ["orders", "orders__quarantine"]
+    assert [one.name for one in pipeline.catalog.registered] == ["orders", "orders__quarantine"]
     pipeline.lake.quarantined = False
-    pipeline.catalog.told.clear()
+    pipeline.catalog.registered.clear()
     pipeline.run(quarantine=True)
-    assert [one.name for one in pipeline.catalog.told] == ["orders"]
+    assert [one.name for one in pipeline.catalog.registered] == ["orders"]
 
 
 def test_a_joined_table_is_registered_as_well(pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch) -> None:
     pipeline.run()
-    pipeline.catalog.told.clear()
+    pipeline.catalog.registered.clear()
     join_scheduler = JoinScheduler(pipeline.container(), [ORDERS], Stop(print))
     monkeypatch.setattr(JoinScheduler, "_refresh", lambda *_: None)
     join_scheduler.refresh(ORDERS)
-    assert (len(pipeline.catalog.told), join_scheduler.runs[ORDERS].alarms) == (1, ())
+    assert (len(pipeline.catalog.registered), join_scheduler.runs[ORDERS].alarms) == (1, ())
     pipeline.catalog.error = StoreUnreachable("Glue does not answer")
     failed = JoinScheduler(pipeline.container(), [ORDERS], Stop(print))
     failed.refresh(ORDERS)
@@ -321,7 +321,7 @@ def test_the_files_of_a_table_are_registered_behind_it(pipeline: Pipeline) -> No
     pipeline.source = RawSource(Limits(files=1))
     pipeline.deliver(1)
     pipeline.run(raw="{schema}_raw")
-    assert [one.identifier for one in pipeline.catalog.told] == [("shop", "orders"), ("shop_raw", "orders")]
+    assert [one.identifier for one in pipeline.catalog.registered] == [("shop", "orders"), ("shop_raw", "orders")]
 
 
 class LaterSource(RawSource):
@@ -339,13 +339,13 @@ def test_folders_that_appear_later_are_registered_by_who_follows(pipeline: Pipel
     pipeline.source = source
     pipeline.deliver(1)
     pipeline.run(raw="{schema}_raw")
-    pipeline.catalog.told.clear()
+    pipeline.catalog.registered.clear()
     registrar = Registrar(pipeline.container(raw="{schema}_raw"))
     for batch, folders in ((1, ()), (2, ("orders",)), (3, ("orders", "orders__load")), (4, ("orders",))):
         source.folders = folders
         assert registrar(ORDERS, batch) == ()
-    told = [".".join(one.identifier) for one in pipeline.catalog.told]
-    assert told == ["shop.orders", "shop_raw.orders", "shop_raw.orders__load"]
+    registered = [".".join(one.identifier) for one in pipeline.catalog.registered]
+    assert registered == ["shop.orders", "shop_raw.orders", "shop_raw.orders__load"]
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ class Shared:
 
     def sleep(self, part: float = 1.1) -> None:
         """Let a part of a term go by without a thread that wakes."""
-        self.clock.turn(part * self.lease.duration)
+        self.clock.advance(part * self.lease.duration)
 
 
 @pytest.fixture

@@ -358,7 +358,7 @@ def test_check_says_what_is_wrong_by_table_and_ends_with_1(lakeward: Command) ->
         "shop.orders": (["lakeward.toml", "more.json"], False, False),
         "shop.old": (["more.json"], True, True),
     }
-    assert document["exit_code"] == 1
+    assert (document["exit_code"], document["schema_version"]) == (1, 2)
 
 
 def test_check_of_settings_that_are_fine_ends_with_0(lakeward: Command, tmp_path: Path) -> None:
@@ -528,12 +528,12 @@ def test_check_says_which_table_cannot_be_read_and_that_the_lake_or_the_ledger_d
     errors: dict[TableName, LakewardError] = {}
     usual = MemoryTarget.table_state
 
-    def standing(self: MemoryTarget, dimension: Dimension) -> TableState:
+    def table_state(self: MemoryTarget, dimension: Dimension) -> TableState:
         if dimension.name in errors:
             raise errors[dimension.name]
         return usual(self, dimension)
 
-    monkeypatch.setattr(MemoryTarget, "table_state", standing)
+    monkeypatch.setattr(MemoryTarget, "table_state", table_state)
     write(tmp_path, MEMORY, '[tables."shop.orders"]\nkey = ["id"]\n[tables."shop.lines"]\nkey = ["id"]\n')
     errors[LINES] = TableError("shop.lines: its metadata are gone")
     document = lakeward("settings", "check", "--json").document

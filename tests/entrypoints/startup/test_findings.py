@@ -169,8 +169,8 @@ def test_status_tells_that_there_is_no_landing_folder(
     found = lakeward("status", "--json").document
     words = f"The landing folder {tmp_path / 'landing'} does not exist."
     assert (found["exit_code"], found["warnings"]) == (0, [words])
-    for told in found["tables"]:
-        assert any(said.startswith("It has no folder yet (shop/orders)") for said in told["warnings"])
+    for missing_folders in found["tables"]:
+        assert any(said.startswith("It has no folder yet (shop/orders)") for said in missing_folders["warnings"])
     assert words in lakeward("status").out
 
 
@@ -182,8 +182,8 @@ def test_what_is_the_same_of_many_tables_is_said_once(tmp_path: Path, lakeward: 
     out = lakeward(command).out
     said = "⚠ 9 tables (shop.t0, shop.t1, shop.t2 …): It has no folder yet: DMS makes none for an empty table.\n"
     assert (said in out, out.count("no folder yet")) == (True, 1)
-    told = [one["warnings"][0].split(")")[0] for one in lakeward(command, "--json").document["tables"]]
-    assert told == [f"It has no folder yet (shop/t{n}" for n in range(9)]
+    warnings = [one["warnings"][0].split(")")[0] for one in lakeward(command, "--json").document["tables"]]
+    assert warnings == [f"It has no folder yet (shop/t{n}" for n in range(9)]
 
 
 @pytest.mark.parametrize(

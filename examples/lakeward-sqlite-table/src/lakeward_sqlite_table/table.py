@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS lakeward_notes (
 BY_BATCH: Final = ("written", "objects", "epochs", "shown", "quarantined", "given_up")
 """The attributes of the reference adapter that are stored for each batch."""
 
-AS_IT_IS: Final = ("memory", "remembered", "words", "repaired")
+AS_IT_IS: Final = ("memory", "remembered", "decisions", "repaired")
 """The attributes of the reference adapter that are stored in their current state."""
 
 
@@ -146,7 +146,7 @@ class SqliteTable(MemoryTable):
         """Read the stored notes. `record_batch` and `hold` only prepare them; `commit` writes them."""
         for kind in BY_BATCH:
             setattr(self, kind, {})
-        self.memory, self.remembered, self.words, self.repaired = ChangeLogContents(), 0, [], {}
+        self.memory, self.remembered, self.decisions, self.repaired = ChangeLogContents(), 0, [], {}
         with self.reading() as database:
             query = "SELECT kind, batch, value FROM lakeward_notes WHERE name = ?"
             notes = [] if database is None else database.execute(query, (str(self.dimension.name),)).fetchall()

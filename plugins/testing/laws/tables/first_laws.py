@@ -145,11 +145,11 @@ def a_change_that_ties_with_a_stored_one_is_held_or_stops_the_table(trial: Trial
 
 def _stops_at_a_tie(player: Player) -> None:
     """Deliver a change that ties with a stored one. Raises AssertionError if the table does not stop."""
-    player.source.arrived, before = 1, player.look()
+    player.source.arrived, before = 1, player.observe()
     try:
         player.deliver()
     except SourceError:
-        assert player.look() == before, "a table that stops at a tie was changed"
+        assert player.observe() == before, "a table that stops at a tie was changed"
     else:
         raise AssertionError("a table that must stop at a tie applied it")
 
@@ -210,7 +210,7 @@ def operator_decisions_are_stored_with_the_table(trial: Trial) -> None:
         if number < len(script.deliveries):
             player.deliver()
             _check_decisions(lake, script.dimension, recorded)
-    assert player.look() == player.moments[-1], "a decision changed the visible state of the table"
+    assert player.observe() == player.moments[-1], "a decision changed the visible state of the table"
 
 
 def _record(lake: Lake, dimension: Dimension, decision: OperatorDecision) -> None:
@@ -252,7 +252,9 @@ def tables_of_one_lake_are_independent(trial: Trial) -> None:
         for player in players:
             player.deliver()
         for player in players:
-            assert player.look() == player.moments[-1], f"{player.script.dimension.name}: another table changed it"
+            assert player.observe() == player.moments[-1], (
+                f"{player.script.dimension.name}: another table changed it"
+            )
     for player in players:
         player.settle(Random(0), 1.0, iter(()))
         assert player.moments[-1].rows == player.script.truth
@@ -282,7 +284,7 @@ def maintenance_changes_no_row_and_hides_no_progress(trial: Trial) -> None:
             opened = trial.bench.lake.open(script.dimension)
             assert opened.maintenance is not None, "a table that declares `maintain` has it"
             report = opened.maintenance.maintain(policy, is_dry=is_dry)
-            assert player.look() == player.moments[-1], "maintenance changed the visible state of the table"
+            assert player.observe() == player.moments[-1], "maintenance changed the visible state of the table"
             if not is_dry:
                 again = opened.maintenance.maintain(policy, is_dry=True)
                 assert (again.files, again.snapshots) == (0, 0), f"{report} was done, and {again} is due again"

@@ -30,7 +30,7 @@ def a_rollback_restores_the_table_and_the_next_batch_follows(trial: Trial) -> No
     rolls_back = set(trial.random.sample(range(len(script.deliveries)), k=times))
     while number < len(script.deliveries):
         if player.moments and script.deliveries[number]:
-            states.append((number, player.look(), random.getstate()))
+            states.append((number, player.observe(), random.getstate()))
         if number in rolls_back and (earlier := _earlier(states, player)):
             rolls_back.remove(number)
             if trial.random.random() < 0.5 and script.deliveries[number]:
@@ -49,7 +49,7 @@ def a_rollback_restores_the_table_and_the_next_batch_follows(trial: Trial) -> No
         number, then, _ = trial.random.choice(earlier)
         _roll_back(player, number, then)
         player = _in_other_batches(player, number)
-    rows = player.look().rows
+    rows = player.observe().rows
     if rows != script.truth:
         raise AssertionError(rows_differ(rows, script.truth, player.delivered))
 
@@ -74,7 +74,7 @@ def _roll_back(player: Player, number: int, then: Moment) -> None:
     """Roll the table back to before a delivery. Raises AssertionError if it is not as it was then."""
     player.roll_back(then.progress.batch)
     player.source.arrived = number
-    moment = player.look()
+    moment = player.observe()
     if moment != then:
         raise AssertionError(f"after the rollback, {difference(moment, then, player.delivered)}")
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from explained_lake import ExplainedLake, place
 from pyspark.sql import SparkSession
-from told_lake import ToldLake, place
 
 from lakeward.adapters.formats.iceberg.metadata.catalog import IcebergCatalog
 from lakeward.adapters.formats.iceberg.options import IcebergOptions
@@ -60,7 +60,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Sequence[str], int]]:
 
 
 def test_only_what_holds_is_read_and_no_text_of_it(tmp_path: Path, read: list[tuple[Sequence[str], int]]) -> None:
-    ToldLake(tmp_path).quarantine(
+    ExplainedLake(tmp_path).quarantine(
         [
             row(quarantine.HELD, 1, key='["1"]'),
             row(quarantine.HELD, 2, key='["2"]'),
@@ -86,7 +86,7 @@ def test_only_what_holds_is_read_and_no_text_of_it(tmp_path: Path, read: list[tu
 
 
 def test_where_no_key_is_held_nothing_is_read(tmp_path: Path, read: list[tuple[Sequence[str], int]]) -> None:
-    ToldLake(tmp_path).quarantine([row(quarantine.HELD, 1, key='["1"]'), row(quarantine.GIVEN_UP, 1, 2)])
+    ExplainedLake(tmp_path).quarantine([row(quarantine.HELD, 1, key='["1"]'), row(quarantine.GIVEN_UP, 1, 2)])
     kept = kept_in(tmp_path)
     assert kept.holds(Progress(batch=2, held=0)) == ()
     assert read == []

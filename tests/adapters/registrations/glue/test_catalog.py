@@ -122,11 +122,11 @@ def test_a_missing_table_and_a_quarantine_are_described(glue: Glue) -> None:
     assert (lake.describe(TABLE), lake.describe(TABLE, quarantine=True)) == (None, None)
     schema = Schema([field("text", "string")])
     lake.places.create_table(TABLE, "__quarantine", schema, None, {})
-    beside = lake.describe(TABLE, quarantine=True)
-    assert beside is not None
-    assert beside.identifier == ("Shop", "Orders__quarantine")
+    quarantine = lake.describe(TABLE, quarantine=True)
+    assert quarantine is not None
+    assert quarantine.identifier == ("Shop", "Orders__quarantine")
     hudi = HudiLake(HudiOptions(warehouse=f"s3://{glue.bucket}/lake"), {}, Runtime(lambda: None))
-    assert (hudi.describe(TABLE), hudi.describe(TABLE, quarantine=True)) == (None, beside)
+    assert (hudi.describe(TABLE), hudi.describe(TABLE, quarantine=True)) == (None, quarantine)
     assert hudi.identify(TABLE) == lake.identify(TABLE) == TABLE
 
 

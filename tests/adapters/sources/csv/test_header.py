@@ -232,10 +232,10 @@ def test_quoted_names_of_a_header_are_unchanged(names: list[str], data: st.DataO
     ],
 )
 def test_a_file_of_dms_has_the_names_that_the_endpoint_gives(head: str, names: tuple[str, ...]) -> None:
-    told = expected({"id": "int", "name": "string"}, op="Operation", before_prefix=None)
+    given = expected({"id": "int", "name": "string"}, op="Operation", before_prefix=None)
     if "ts" in names:
-        told = replace(told, timestamp_column="ts", before_prefix="BI_")
-    assert find_layout("a.csv", head, told, is_load=False).names == names
+        given = replace(given, timestamp_column="ts", before_prefix="BI_")
+    assert find_layout("a.csv", head, given, is_load=False).names == names
 
 
 def test_a_row_by_chance_is_no_header() -> None:

@@ -291,12 +291,12 @@ def test_rows_begin_after_the_header_even_if_empty_lines_precede_it(head: str, f
 
 
 def test_a_header_of_changes_says_what_the_key_was_before() -> None:
-    told = {"before_prefix": "BI_"}
-    assert BEFORE + "id" in layout("Op,id,name,city,BI_id\nU,9,Ada,Köln,1\n", **told).columns
-    assert layout("id,name,city\n1,Ada,Köln\n", is_load=True, **told).has_header
+    options = {"before_prefix": "BI_"}
+    assert BEFORE + "id" in layout("Op,id,name,city,BI_id\nU,9,Ada,Köln,1\n", **options).columns
+    assert layout("id,name,city\n1,Ada,Köln\n", is_load=True, **options).has_header
     for head in ("Op,id,name,city\nU,9,Ada,Köln\n", "Op,id,name,city,BI_name\nU,9,Ada,Köln,1\n"):
         with pytest.raises(SchemaConflict, match="does not say what id was before") as refused:
-            layout(head, **told)
+            layout(head, **options)
         assert "`before_image_prefix` is 'BI_'" in str(refused.value.found)
 
 

@@ -184,8 +184,8 @@ WRONG: dict[str, Any] = {
 @pytest.mark.parametrize("setting", WRONG)
 def test_a_setting_that_is_not_the_endpoints_is_found(drawn: list[Endpoint], setting: str) -> None:
     others = [one for one in drawn if getattr(one.options, setting) != WRONG[setting]]
-    told = (replace(one, options=one.options.model_copy(update={setting: WRONG[setting]})) for one in others)
-    assert sum(islice(filter(None, map(is_found, told)), 5)) == 5
+    changed = (replace(one, options=one.options.model_copy(update={setting: WRONG[setting]})) for one in others)
+    assert sum(islice(filter(None, map(is_found, changed)), 5)) == 5
 
 
 def quoted_is_null(rest: str, dialect: Dialect) -> tuple[Field, str | None]:
@@ -225,7 +225,7 @@ def local_rows(endpoint: Endpoint) -> list[dict[str, Any]] | None:
     if not (found := objects(endpoint)):
         return []
     try:
-        looked_at = [source._inspect_file(table, item, table.schema, is_there=False) for item in found]
+        looked_at = [source.inspector.inspect(table, item, table.schema, is_there=False) for item in found]
         rows = source._read_locally(table, looked_at)
     except SparkNeeded:
         return None
@@ -255,7 +255,7 @@ def spark_frame(spark: SparkSession, endpoint: Endpoint) -> DataFrame | None:
     found = objects(endpoint)
     if not found:
         return None
-    looked_at = [source._inspect_file(table, item, table.schema, is_there=False) for item in found]
+    looked_at = [source.inspector.inspect(table, item, table.schema, is_there=False) for item in found]
     frame = source._read_in_spark(table, looked_at)
     part = [names.UNSET, f"{names.OLD}.id AS old"] if names.UNSET in frame.columns else []
     added = [names.OPERATION, names.TIME, names.REASON, names.ARRIVAL]
@@ -294,7 +294,7 @@ SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": 
 
 
 @contextmanager
-def told(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+def spark_settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     before = {name: spark.conf.get(name, None) for name in settings}
     for name, value in settings.items():
         spark.conf.set(name, value)
@@ -306,7 +306,7 @@ def told(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
 def by_spark(spark: SparkSession, drawn: Mapping[int, Endpoint]) -> list[Row]:
     frames = {seed: spark_frame(spark, endpoint) for seed, endpoint in drawn.items()}
     tagged = [frame.withColumn("draw", F.lit(seed)) for seed, frame in frames.items() if frame is not None]
-    with told(spark, WHOLE_FILES):  # what the last draw needs would else be for all
+    with spark_settings(spark, WHOLE_FILES):  # what the last draw needs would else be for all
         together = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), tagged)
         return together.orderBy("draw", names.ARRIVAL).collect()
 
@@ -319,7 +319,7 @@ FEEDS = [(range(tries(5, 10)), SMALL), (range(10, tries(20, 50)), SMALL | INTERP
 def test_spark_reads_a_feed(spark: SparkSession, tmp_path: Path, seeds: range, settings: Mapping[str, str]) -> None:
     for first in range(seeds.start, seeds.stop, 10):
         drawn = {seed: draw(seed, tmp_path / f"draw {seed}%") for seed in range(first, first + 10)}
-        with told(spark, settings):
+        with spark_settings(spark, settings):
             rows = by_spark(spark, drawn)
         for seed, endpoint in drawn.items():
             own = [row for row in rows if row["draw"] == seed]

@@ -23,7 +23,7 @@ def micros(*moment: int) -> int:
     return round(datetime(2026, 11, 21, *moment, tzinfo=UTC).timestamp() * 1_000_000)
 
 
-TOLD = LoadStatus(began=micros(12, 0, 0, 125_000), ended=micros(12, 0, 5), rows=3)
+STATUS = LoadStatus(began=micros(12, 0, 0, 125_000), ended=micros(12, 0, 5), rows=3)
 
 
 def table(name: str = "orders", **more: Any) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def full_load(folder: Path, table: TableName = ORDERS, path: str = "s.json") -> 
 
 def test_a_load_that_has_ended_is_told_with_its_times_and_rows(tmp_path: Path) -> None:
     write(tmp_path / "s.json", table("lines", FullLoadRows=9), table())
-    assert full_load(tmp_path) == TOLD
+    assert full_load(tmp_path) == STATUS
     assert full_load(tmp_path, TableName("shop", "other")) is None
 
 
@@ -54,7 +54,7 @@ def test_the_older_command_line_writes_seconds(tmp_path: Path) -> None:
     write(
         tmp_path / "s.json", table(FullLoadStartTime=seconds, FullLoadEndTime=float(micros(12, 0, 5) // 1_000_000))
     )
-    assert full_load(tmp_path) == TOLD
+    assert full_load(tmp_path) == STATUS
 
 
 @pytest.mark.parametrize(
@@ -62,9 +62,9 @@ def test_the_older_command_line_writes_seconds(tmp_path: Path) -> None:
 )
 def test_a_load_that_goes_on_or_failed_has_no_end(tmp_path: Path, said: dict[str, Any]) -> None:
     write(tmp_path / "s.json", table(**said))
-    told = full_load(tmp_path)
-    assert told is not None
-    assert told.ended is None
+    status = full_load(tmp_path)
+    assert status is not None
+    assert status.ended is None
 
 
 def test_a_table_that_was_not_begun_says_nothing(tmp_path: Path) -> None:
@@ -74,15 +74,15 @@ def test_a_table_that_was_not_begun_says_nothing(tmp_path: Path) -> None:
 
 def test_names_are_compared_without_case_unless_one_is_exactly_that(tmp_path: Path) -> None:
     write(tmp_path / "s.json", table("ORDERS", FullLoadRows=4))
-    assert full_load(tmp_path) == LoadStatus(began=TOLD.began, ended=TOLD.ended, rows=4)
+    assert full_load(tmp_path) == LoadStatus(began=STATUS.began, ended=STATUS.ended, rows=4)
     write(tmp_path / "s.json", table("ORDERS", FullLoadRows=4), table())
-    assert full_load(tmp_path) == TOLD
+    assert full_load(tmp_path) == STATUS
 
 
 def test_of_the_tasks_in_a_folder_that_counts_which_loaded_last(tmp_path: Path) -> None:
     write(tmp_path / "tasks" / "a.json", table())
     write(tmp_path / "tasks" / "b.json", table(FullLoadStartTime="2026-11-20T12:00:00+00:00", FullLoadRows=9))
-    assert full_load(tmp_path, path="tasks") == TOLD
+    assert full_load(tmp_path, path="tasks") == STATUS
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"TableStatistics": [{"TableName": "orders"}]}'])

@@ -28,6 +28,6 @@ def test_a_row_is_taken_apart_by_the_header_that_it_had(tmp_path: Path, written:
     file.parent.mkdir(parents=True)
     file.write_text("Op,v,id\nU,1,x\n", "utf-8")
     os.utime(file, (written, written))
-    told: dict[str, Any] = {"key": "[1]", "reason": "cast", "detail": "", "operation": "update"}
+    fields: dict[str, Any] = {"key": "[1]", "reason": "cast", "detail": "", "operation": "update"}
     at = {"epoch": 1, "sequence": 0, "order": 1, "batch": 2, "row": 2, "since": 5_500_000}
-    assert source.cells(dimension, Entry(object=file.name, text="U,1,x", **told, **at)).after == cells
+    assert source.cells(dimension, Entry(object=file.name, text="U,1,x", **fields, **at)).after == cells

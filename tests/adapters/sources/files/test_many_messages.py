@@ -2,48 +2,24 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pytest
 from fed import rows_of
+from item_messages import ITEM, insert_line
 from plain_sources import source_of
 
 from lakeward.adapters.sources.files import source
 from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
-from lakeward.core.dimension import ORDERED, Dimension, TableName
-from lakeward.core.events import Sequences
 from lakeward.core.ledger.selection import ObjectHistory
-from lakeward.core.schema import Column, Schema, parse_type
-
-ITEM: Final = Dimension(
-    name=TableName("shop", "item"),
-    schema=Schema((Column("id", parse_type("bigint")), Column("note", parse_type("string")))),
-    key=("id",),
-    lateness=ORDERED,
-    sequences=Sequences.PLACES,
-)
 
 
 def write(folder: Path, *ids: object) -> None:
     file = folder / "shop" / "item" / "1.json"
     file.parent.mkdir(parents=True)
-    lines = []
-    for place, id_ in enumerate(ids):
-        log = {
-            "connector": "postgresql",
-            "name": "live",
-            "db": "shop",
-            "schema": "shop",
-            "table": "item",
-            "lsn": place,
-        }
-        lines.append(
-            json.dumps({"before": None, "after": {"id": id_, "note": "a"}, "source": log, "op": "c"}) + "\n"
-        )
-    file.write_text("".join(lines), "utf-8")
+    file.write_text("".join(insert_line(id_, place) for place, id_ in enumerate(ids)), "utf-8")
 
 
 def rows_in(folder: Path, *, small_batch: int = 100) -> Sequence[Mapping[str, Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
@@ -12,25 +11,17 @@ from typing import Any, Final
 
 import pytest
 from fed import rows_of
+from item_messages import ITEM, insert_line
 from plain_sources import source_of
 
 from lakeward.adapters.sources.files import source as source_module
 from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
 from lakeward.adapters.sources.files.source import FilesSource
-from lakeward.core.dimension import ORDERED, Dimension, TableName
-from lakeward.core.events import Sequences
+from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.ledger.selection import Limits, ObjectHistory
-from lakeward.core.schema import Column, Schema, parse_type
 
 SETTINGS: Final[Mapping[str, Any]] = {"format": "debezium", "max_files": 2}
-ITEM: Final = Dimension(
-    name=TableName("shop", "item"),
-    schema=Schema((Column("id", parse_type("bigint")), Column("note", parse_type("string")))),
-    key=("id",),
-    lateness=ORDERED,
-    sequences=Sequences.PLACES,
-)
 HERE: Final = "MainThread"
 ROWS: Final = 20
 
@@ -53,20 +44,10 @@ def write(folder: Path, number: int, note: str = "a") -> Path:
     """Write a file of messages, whose rows have the note."""
     file = folder / "shop" / "item" / f"{number}.json"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("".join(line(100 * number + place, note) for place in range(ROWS)), "utf-8")
+    file.write_text(
+        "".join(insert_line(key, key, note) for key in range(100 * number, 100 * number + ROWS)), "utf-8"
+    )
     return file
-
-
-def line(key: int, note: str) -> str:
-    source = {
-        "connector": "postgresql",
-        "name": "live",
-        "db": "shop",
-        "schema": "shop",
-        "table": "item",
-        "lsn": key,
-    }
-    return json.dumps({"before": None, "after": {"id": key, "note": note}, "source": source, "op": "c"}) + "\n"
 
 
 def source(folder: Path, *, reads_ahead: bool = True) -> FilesSource:

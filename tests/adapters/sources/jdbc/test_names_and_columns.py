@@ -52,9 +52,9 @@ def test_a_name_tells_what_was_read(
     )
     name = staged.name(is_time=is_time)
     assert StagedRead.of(f"{name}/part-0.parquet") == staged
-    told = StagedNames().read(f"{name}/part-0.parquet", Part("shop/item"))
-    assert told is not None
-    assert (told.is_load, (told.order >> 20) * 1000) == (is_snapshot, time)
+    parsed = StagedNames().read(f"{name}/part-0.parquet", Part("shop/item"))
+    assert parsed is not None
+    assert (parsed.is_load, (parsed.order >> 20) * 1000) == (is_snapshot, time)
     assert not set(name) & set(':/\\*?[]{}" ')
 
 
@@ -72,11 +72,11 @@ def test_other_files_are_left_alone(name: str) -> None:
 
 
 def described(**columns: tuple[str, str | None]) -> SourceTable:
-    told = [
+    expected = [
         SourceColumn(name=name, written=written, type=None if type_ is None else parse_type(type_))
         for name, (written, type_) in columns.items()
     ]
-    return SourceTable(name=ITEM, columns=tuple(told))
+    return SourceTable(name=ITEM, columns=tuple(expected))
 
 
 def of_columns(**declared: str) -> Dimension:
@@ -174,7 +174,10 @@ def test_what_spark_would_fill_with_blanks_is_cast_by_mariadb(written: str) -> N
 
 def test_the_driver_of_mysql_is_told_to_give_values_as_they_are_and_another_is_not() -> None:
     own = {"tinyInt1isBit": "false", "yearIsDateType": "false"}
-    told = {"useSSL": "true", "yearIsDateType": "true"}
+    properties = {"useSSL": "true", "yearIsDateType": "true"}
     assert login(JdbcSourceOptions(url="jdbc:mysql://h:3306/shop"), None) == own
-    assert login(JdbcSourceOptions(url="jdbc:mysql://h:3306/shop", properties=told), None) == {**own, **told}
-    assert login(JdbcSourceOptions(url="jdbc:mariadb://h:3306/shop", properties=told), None) == told
+    assert login(JdbcSourceOptions(url="jdbc:mysql://h:3306/shop", properties=properties), None) == {
+        **own,
+        **properties,
+    }
+    assert login(JdbcSourceOptions(url="jdbc:mariadb://h:3306/shop", properties=properties), None) == properties

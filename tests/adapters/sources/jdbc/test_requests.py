@@ -186,9 +186,9 @@ def test_a_place_in_a_binlog() -> None:
     assert (log.base, log.server) == ("mysql-bin.", "7")
 
 
-@pytest.mark.parametrize("told", ["", "x/y", "16B3748"])
-def test_what_is_no_lsn_has_no_number(told: str) -> None:
-    assert postgresql_place(told) is None
+@pytest.mark.parametrize("lsn", ["", "x/y", "16B3748"])
+def test_what_is_no_lsn_has_no_number(lsn: str) -> None:
+    assert postgresql_place(lsn) is None
 
 
 @pytest.mark.parametrize(("file", "position"), [("", "4"), ("mysql-bin", "4"), ("mysql-bin.000012", "")])

@@ -134,7 +134,7 @@ def test_an_offset_that_is_gone_is_never_passed_over(kafka_broker: RunningBroker
 def test_a_group_is_told(kafka_broker: RunningBroker) -> None:
     kafka_broker.create("group", partitions=2)
     client(kafka_broker.servers).commit_offsets("monitors", "group", {0: 5, 1: 7})
-    assert kafka_broker.told("monitors", "group") == {0: 5, 1: 7}
+    assert kafka_broker.committed_offsets("monitors", "group") == {0: 5, 1: 7}
 
 
 def test_a_broker_that_is_away_is_tried_again_later() -> None:

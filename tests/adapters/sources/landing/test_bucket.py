@@ -19,7 +19,8 @@ from lakeward.adapters.aws.s3.access import find_access
 from lakeward.adapters.sources.dms import build_inventory
 from lakeward.adapters.sources.dms.paths.file_names import PLACES, STANDARD
 from lakeward.adapters.sources.landing.bucket_store import BucketStore
-from lakeward.adapters.sources.landing.folder import HEAD_BYTES, Folder
+from lakeward.adapters.sources.landing.file_head import HEAD_BYTES
+from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.object_selection import select_files, select_unchanged
 from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.adapters.sources.rows.parquet_footers import read_footer

@@ -17,7 +17,8 @@ from lakeward.adapters.sources.csv.layout import OP, ExpectedLayout, find_layout
 from lakeward.adapters.sources.csv.parser import Dialect
 from lakeward.adapters.sources.dms import build
 from lakeward.adapters.sources.dms.paths.file_names import PLACES, STANDARD, Names
-from lakeward.adapters.sources.landing.folder import HEAD_BYTES, MAX_HEAD_BYTES, Folder
+from lakeward.adapters.sources.landing.file_head import HEAD_BYTES, MAX_HEAD_BYTES
+from lakeward.adapters.sources.landing.folder import Folder
 from lakeward.adapters.sources.landing.local_store import LocalStore
 from lakeward.adapters.sources.landing.places import Place, Places
 from lakeward.core.dimension import Dimension, TableName

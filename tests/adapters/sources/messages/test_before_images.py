@@ -31,8 +31,8 @@ def debezium(op: str, before: dict[str, Any] | None) -> dict[str, Any]:
 
 def dms(operation: str, data: dict[str, Any], before: dict[str, Any] | None) -> dict[str, Any]:
     metadata = {"operation": operation, "schema-name": "shop", "table-name": "item", "record-type": "data"}
-    beside = {} if before is None else {"before-image": before}
-    return {"data": data, "metadata": {**metadata, "commit-timestamp": "2026-11-21T10:00:00Z"}, **beside}
+    image = {} if before is None else {"before-image": before}
+    return {"data": data, "metadata": {**metadata, "commit-timestamp": "2026-11-21T10:00:00Z"}, **image}
 
 
 def test_debezium_has_the_row_before_an_update_and_a_delete(engine: SparkSession | None, tmp_path: Path) -> None:

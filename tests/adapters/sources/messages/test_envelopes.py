@@ -56,8 +56,8 @@ def written(row: Mapping[str, Any] | None = ROW, op: str = "c", **parts: Any) ->
 
 def record(value: str | None, **parts: Any) -> str:
     place = {"topic": "live.shop.item", "partition": 0, "offset": 1, "timestamp": 1}
-    told = {**place, "key": '{"id":1}', "value": value, "headers": [], **parts}
-    return json.dumps(told, separators=(",", ":"))
+    message = {**place, "key": '{"id":1}', "value": value, "headers": [], **parts}
+    return json.dumps(message, separators=(",", ":"))
 
 
 def test_an_insert_is_decoded_whole() -> None:
@@ -112,8 +112,8 @@ def test_an_unsent_cell_is_not_null_if_several_columns_are(name: str, more: Mapp
 
 def test_a_null_under_the_name_of_a_field_of_the_source_is_left() -> None:
     envelopes = replace(ITEM, columns={**ITEM.columns, "schema": None})
-    told, null = decoded(envelopes, written({**ROW, "schema": "a"}), written({**ROW, "schema": None}))
-    assert (told[IS_DECODED], null[IS_DECODED]) == (True, False)
+    value, null = decoded(envelopes, written({**ROW, "schema": "a"}), written({**ROW, "schema": None}))
+    assert (value[IS_DECODED], null[IS_DECODED]) == (True, False)
 
 
 def test_decimals_that_are_numbers_are_texts_without_an_exponent() -> None:
@@ -218,7 +218,7 @@ def test_a_batch_of_unusual_messages_is_left_to_sql_soon() -> None:
             tries += 1
             return super()._read(lines)
 
-    told = {name: getattr(ITEM, name) for name in Envelopes.__dataclass_fields__}
-    rows = decoded(Counting(**told), *[ODD["an unknown field"]] * 1000)
+    settings = {name: getattr(ITEM, name) for name in Envelopes.__dataclass_fields__}
+    rows = decoded(Counting(**settings), *[ODD["an unknown field"]] * 1000)
     assert not any(row[IS_DECODED] for row in rows)
     assert tries == 500

@@ -102,9 +102,9 @@ MALFORMED: Final = [
 @pytest.mark.parametrize("written", MALFORMED)
 def test_a_malformed_form_is_refused_with_its_field(written: str) -> None:
     name = next(iter(json.loads(written)))
-    with pytest.raises(NotPlainError) as told:
+    with pytest.raises(NotPlainError) as raised:
         plain_of({"a": [parse(written)]})
-    assert str(told.value) == f"the field a.0 has a `{name}` that is none of extended JSON"
+    assert str(raised.value) == f"the field a.0 has a `{name}` that is none of extended JSON"
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_a_malformed_form_is_refused_with_its_field(written: str) -> None:
     ],
 )
 def test_a_text_that_is_no_json_is_refused(written: str, words: str) -> None:
-    with pytest.raises(NotPlainError) as told:
+    with pytest.raises(NotPlainError) as raised:
         plain_of(parse(written))
-    assert str(told.value) == words
+    assert str(raised.value) == words
 
 
 def moment(millis: int) -> datetime:

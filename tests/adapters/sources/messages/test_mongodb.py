@@ -23,8 +23,8 @@ def event(op: str, after: Any = None, before: Any = None, update: Any = None, **
     texts = {
         name: json.dumps(of) if isinstance(of, dict) else of for name, of in (("before", before), ("after", after))
     }
-    told = {**SOURCE, **source}
-    return json.dumps({**texts, "updateDescription": update, "source": told, "op": op, "ts_ms": 5})
+    block = {**SOURCE, **source}
+    return json.dumps({**texts, "updateDescription": update, "source": block, "op": op, "ts_ms": 5})
 
 
 def rewritten(body: str, key: str | None = None, by: MongoMessages = COLUMNS) -> Any:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 TYPE: Final = parse_type(
     "struct<d: date, n: timestamp_ntz, t: list<timestamp>, m: map<string, date>, f: decimal(5,2), s: string>"
 )
-TAKEN: Final[dict[str, Any]] = {
+ACCEPTED: Final[dict[str, Any]] = {
     '{"d":"2026-02-28"}': {"d": date(2026, 2, 28)},
     '{"n":"2026-07-01T12:00:00.5"}': {"n": datetime(2026, 7, 1, 12, 0, 0, 500000)},
     '{"t":["2026-07-01 12:00:00", "2026-07-01T12:00:00+05:30", null]}': {
@@ -98,11 +98,11 @@ def test_a_text_is_one_value_that_names_each_part_once(spark: SparkSession) -> N
 
 def test_nested_times_are_read_exactly_or_not_at_all(spark: SparkSession) -> None:
     """Spark alone would make today of an hour, and cut digits of a second off."""
-    frame = spark.createDataFrame([(cell,) for cell in [*TAKEN, *REFUSED]], "cell string").coalesce(1)
+    frame = spark.createDataFrame([(cell,) for cell in [*ACCEPTED, *REFUSED]], "cell string").coalesce(1)
     writing = Writing(text=TextFormat(None, "Europe/Berlin"))
     found = frame.selectExpr("cell", f"to_json({value_of('cell', TYPE, writing)}) AS value").collect()
     read = {row.cell: None if row.value is None else _typed(json.loads(row.value)) for row in found}
-    assert read == {**TAKEN, **dict.fromkeys(REFUSED)}
+    assert read == {**ACCEPTED, **dict.fromkeys(REFUSED)}
 
 
 def _typed(value: dict[str, Any]) -> dict[str, Any]:

@@ -41,8 +41,8 @@ def read(spark: SparkSession | None, folder: Path, files: Sequence[Sequence[Any]
 
 
 def row(key: int, **source: str) -> Mapping[str, Any]:
-    told = {"schema": "shop", "table": "item", "lsn": key, **source}
-    return {"op": "c", "before": None, "after": {"id": key, "note": "a"}, "source": told}
+    block = {"schema": "shop", "table": "item", "lsn": key, **source}
+    return {"op": "c", "before": None, "after": {"id": key, "note": "a"}, "source": block}
 
 
 def test_a_message_without_an_operation_is_skipped_only_if_it_is_known(
@@ -73,8 +73,8 @@ def test_a_message_without_an_operation_is_skipped_only_if_it_is_known(
 
 def test_flattened_messages_of_no_table_are_no_rows(engine: SparkSession | None, tmp_path: Path) -> None:
     """They tell no operation, and have no more fields than such messages have."""
-    told = {"__op": "c", "__lsn": 1, "__source_ts_ms": 5}
-    own = {"id": 1, "note": "a", **told}
+    fields = {"__op": "c", "__lsn": 1, "__source_ts_ms": 5}
+    own = {"id": 1, "note": "a", **fields}
     none = [
         {"status": "END", "id": "7", "event_count": 1, "data_collections": [], "ts_ms": 5},
         {"payload": {"ts_ms": 5}},

@@ -24,8 +24,8 @@ def row(key: int) -> Mapping[str, Any]:
 
 
 def envelope(key: int, **source: str) -> Mapping[str, Any]:
-    told = {**source, "ts_ms": 1_780_000_000_000, "lsn": 7}
-    return {"op": "c", "before": None, "after": row(key), "source": told}
+    block = {**source, "ts_ms": 1_780_000_000_000, "lsn": 7}
+    return {"op": "c", "before": None, "after": row(key), "source": block}
 
 
 def flat(key: int, **named: str) -> Mapping[str, Any]:
@@ -33,8 +33,12 @@ def flat(key: int, **named: str) -> Mapping[str, Any]:
 
 
 def of_dms(key: int, **named: str) -> Mapping[str, Any]:
-    told = {"record-type": "data", "operation": "insert", **{f"{part}-name": name for part, name in named.items()}}
-    return {"data": row(key), "metadata": told}
+    metadata = {
+        "record-type": "data",
+        "operation": "insert",
+        **{f"{part}-name": name for part, name in named.items()},
+    }
+    return {"data": row(key), "metadata": metadata}
 
 
 def record(key: int, *, topic: str | None = None) -> Mapping[str, Any]:

@@ -80,8 +80,8 @@ def test_columns_are_read_by_what_they_mean(spark: SparkSession, tmp_path: Path)
         '"1969-12-31T23:59:59.999999999" is not a timestamp_ntz (column fine)',
         None,
     ]
-    told = json.loads(rows[1][VALUE])
-    assert (told["fine"], told["uid"], told["empty"]) == ("2026-11-21T10:20:30.123456001", str(ID), None)
+    value = json.loads(rows[1][VALUE])
+    assert (value["fine"], value["uid"], value["empty"]) == ("2026-11-21T10:20:30.123456001", str(ID), None)
 
 
 BAD, GOOD = b"M\xfcller", "Müller".encode()
@@ -123,8 +123,8 @@ def test_a_text_that_is_not_utf8_is_reported_in_each_kind_of_column(spark: Spark
     for place, row in enumerate(rows):
         name = [*bad][place // 3]
         is_bad = place % 3 == 0
-        told = f"the text is not valid UTF-8 (column {name})" if is_bad else None
-        assert (row[MISFIT], row[KEY_MISFIT]) == (told, None)
+        detail = f"the text is not valid UTF-8 (column {name})" if is_bad else None
+        assert (row[MISFIT], row[KEY_MISFIT]) == (detail, None)
         assert (row[name] is None) is (is_bad or (place % 3 == 2 and name in ("name", "category")))
         kept = json.loads(row[VALUE])
         assert kept.pop(NOT_UTF8, None) == (name if is_bad else None)

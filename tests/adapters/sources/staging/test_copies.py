@@ -143,7 +143,7 @@ def test_a_slow_bucket_keeps_no_other_table_waiting(
 ) -> None:
     remove, waits = StagingPrefix.remove, list[bool]()
 
-    def beside(own: StagingPrefix, names: Sequence[str]) -> None:
+    def remove_slowly(own: StagingPrefix, names: Sequence[str]) -> None:
         monkeypatch.setattr(StagingPrefix, "remove", remove)
         for method, table in ((copies.share, OTHER), (copies.clean, OTHER), (copies.share, SHOP)):
             thread = Thread(target=method, args=(table, ["a.json"]), daemon=True)
@@ -153,7 +153,7 @@ def test_a_slow_bucket_keeps_no_other_table_waiting(
         own.remove(names)
 
     copies.share(SHOP, ["a.json"])
-    monkeypatch.setattr(StagingPrefix, "remove", beside)
+    monkeypatch.setattr(StagingPrefix, "remove", remove_slowly)
     copies.clean(SHOP)
     assert waits == [False, False, False]
     assert s3.keys(bucket) == ["staging/shop/orders/a.json"]

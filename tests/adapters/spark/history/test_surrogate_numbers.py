@@ -27,11 +27,11 @@ def numbers(frame: DataFrame) -> dict[int, int]:
 
 def test_what_is_new_is_numbered_on_without_a_gap_and_what_has_a_number_keeps_it(spark: SparkSession) -> None:
     versions = fresh(spark, "CASE WHEN id % 3 = 0 THEN id + 5000 END")
-    had = {place: number for place, number in numbers(versions).items() if number is not None}
+    stored_numbers = {place: number for place, number in numbers(versions).items() if number is not None}
     numbering = Numbering.of(versions, 41)
     found = numbers(numbering.give(versions))
-    assert {place: found[place] for place in had} == had
-    given = sorted(number for place, number in found.items() if place not in had)
+    assert {place: found[place] for place in stored_numbers} == stored_numbers
+    given = sorted(number for place, number in found.items() if place not in stored_numbers)
     assert given == [*range(42, 42 + numbering.given)]
     assert found.keys() == numbers(versions).keys()
 

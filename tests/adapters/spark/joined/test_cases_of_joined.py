@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from joined_frames import Table, planned
+from joined_frames import Table, make_plan
 from joined_shops import SourceChange, SourceRow
 from outside import case
 from pyspark.sql import SparkSession
@@ -87,7 +87,7 @@ def test_a_summary_of_orders_follows_inserts_and_deletes(spark: SparkSession) ->
         rows = {key: cells for key, cells in {**rows, **new}.items() if key not in deleted}
         changes = {key: SourceChange([before[key]] if key in before else []) for key in {*new, *deleted}}
         sources = {"orders": {key: [SourceRow(cells)] for key, cells in rows.items()}}
-        table.join(planned(table.joining, stream + 1), sources, {"orders": changes})
+        table.join(make_plan(table.joining, stream + 1), sources, {"orders": changes})
         shown = {key: cells for (key, _), (_, cells, _) in table.shown().items()}
         assert {key: [*cells.values()] for key, cells in shown.items()} == summary(rows.values())
         totals_now = [(int(str(cells["orders"])), Decimal(str(cells["total"]))) for cells in shown.values()]

@@ -14,8 +14,8 @@ from typing import Any
 
 import joined_frames
 import pytest
-from joined_feeds import agree, declared, kinds_of, of_shops, tables_of
-from joined_frames import Table, Town, planned
+from joined_feeds import check_equal, draw_declaration, kinds_of, of_shops, tables_of
+from joined_frames import Table, Town, make_plan
 from joined_shops import NUMBERED, Facts, Shop, lookups, shapes
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
@@ -49,16 +49,16 @@ def check(spark: SparkSession, town: Town, random: Random) -> None:
         town.change(random, is_new=batch == 1)
         changes, before = town.changes(), table.shown()
         whole = batch == 3 and not town.each_change and random.random() < 0.5
-        plan = planned(town.joining, batch, whole=whole)
+        plan = make_plan(town.joining, batch, whole=whole)
         table.join(plan, town.tables(), changes)
         expected = town.expected(batch)
-        agree(table.shown(), expected, f"after batch {batch}")
+        check_equal(table.shown(), expected, f"after batch {batch}")
         assert table.wrote == sum(before.get(place) != row for place, row in expected.items())
 
 
 def with_unknown(shape: str, random: Random, history: History | None = None) -> JoinDeclaration:
     """Return a declared joined table; a row of the first shop may have the key of its unknown row."""
-    joined = declared(shape, random)
+    joined = draw_declaration(shape, random)
     key = next(
         own for own in list(joined.sources[joined.driving].columns)[1:] if own.endswith(("_id", "_customer"))
     )
@@ -131,7 +131,7 @@ def test_a_failed_comparison_leaves_no_cached_frame(active: SparkSession, monkey
     town.change(Random(1), is_new=True)
     monkeypatch.setattr(difference.VersionRows, "changed", lambda *_: "named_struct('wrong', 'not a version')")
     with pytest.raises(AnalysisException):
-        Table(active, town.joining).join(planned(town.joining, 1), town.tables(), {})
+        Table(active, town.joining).join(make_plan(town.joining, 1), town.tables(), {})
     assert active._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
@@ -257,7 +257,7 @@ def test_keys_with_an_instant_at_the_open_end_are_skipped_with_a_reason(active: 
     right = {place: row for place, row in expected.items() if place[0] not in wrong}
     history = replace(town.joining.joined.history or History(), validity_columns=ValidityColumns(open_end=end))
     town.joining = validate_joined(replace(town.joining.joined, history=history), tables_of(History()))
-    found = Table(active, town.joining).compared(planned(town.joining, 1), town.tables(), {})
+    found = Table(active, town.joining).compared(make_plan(town.joining, 1), town.tables(), {})
     assert found.skipped is not None
     assert (found.skipped.keys, found.written.count(), found.removed.count()) == (len(wrong), len(right), 0)
     assert found.opened == sum(ends is None for ends, _, _ in right.values())

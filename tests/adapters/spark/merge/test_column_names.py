@@ -67,10 +67,14 @@ def test_events_that_are_refused_keep_their_columns(spark: SparkSession) -> None
 def test_what_the_mark_has_passed_is_forgotten_up_to_a_transaction_that_it_parts(spark: SparkSession) -> None:
     table = dimension(sequences=Sequences.PLACES)
     place = {names.SEQUENCE: "CAST(5 AS decimal(38,0))", names.OBJECT: "1L", names.ROW: "1L"}
-    told = {names.OPERATION: "'update'", names.TRANSACTION: "'t'", names.UNSET: "CAST(NULL AS array<string>)"}
-    told[names.BATCH] = "1L"
-    events = rows(spark, **place, **told)
-    later = rows(spark, **{**place, names.SEQUENCE: "CAST(7 AS decimal(38,0))", names.ROW: "2L"}, **told)
+    expressions = {
+        names.OPERATION: "'update'",
+        names.TRANSACTION: "'t'",
+        names.UNSET: "CAST(NULL AS array<string>)",
+    }
+    expressions[names.BATCH] = "1L"
+    events = rows(spark, **place, **expressions)
+    later = rows(spark, **{**place, names.SEQUENCE: "CAST(7 AS decimal(38,0))", names.ROW: "2L"}, **expressions)
     bases = rows(spark, **{stored_column(name): sql for name, sql in place.items()}, **{names.BATCH: "1L"})
     pinned = rows(spark, **place).limit(0)
     for mark, left in ((6, 2), (7, 0)):

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 HOST = columns(id="int", name="string", at="timestamp", items="list<int>", nest="struct<x: int>")
 
-TAKEN = {
+ACCEPTED = {
     "id + 1": (("id",), "int"),
     "upper(name) -- loud": (("name",), "string"),
     "transform(items, x -> x + id)": (("items", "id"), "array<int>"),
@@ -54,15 +54,15 @@ def refusal(spark: SparkSession, expression: str) -> str:
 
 
 def test_an_expression_of_one_row_is_taken_with_what_it_reads_and_gives(spark: SparkSession) -> None:
-    found = {expression: parse(spark, expression, HOST) for expression in TAKEN}
+    found = {expression: parse(spark, expression, HOST) for expression in ACCEPTED}
     assert {e: (set(one.columns), one.type) for e, one in found.items()} == {
-        e: (set(reads), type_) for e, (reads, type_) in TAKEN.items()
+        e: (set(reads), type_) for e, (reads, type_) in ACCEPTED.items()
     }
 
 
 def test_anything_else_is_refused_in_words(spark: SparkSession) -> None:
-    told = {(word, text): refusal(spark, text) for word, texts in REFUSED.items() for text in texts}
-    assert [(word, text) for (word, text), said in told.items() if word not in said] == []
+    refusals = {(word, text): refusal(spark, text) for word, texts in REFUSED.items() for text in texts}
+    assert [(word, text) for (word, text), said in refusals.items() if word not in said] == []
     assert "Did you mean 'name'?" in refusal(spark, "nam")
 
 

@@ -154,10 +154,10 @@ def test_a_secret_stands_in_no_text_of_the_query(spark: SparkSession) -> None:
     items = events(Random(1), 4)
     batch = Batch(frame(spark, items), facts_of(DIMENSION, items, [ObjectFacts(item, 2) for item in OBJECTS]))
     shaped = shaper.shape(batch, DIMENSION, 1).batch
-    told = str(shaped.frame._jdf.queryExecution().toString())  # type: ignore[operator]
-    assert "sha2" in told
+    plan = str(shaped.frame._jdf.queryExecution().toString())  # type: ignore[operator]
+    assert "sha2" in plan
     for secret in (SECRETS["env:PEPPER"], *pads(SECRETS["env:PEPPER"])):
-        assert secret.hex() not in told.lower()
-        assert secret.decode("latin-1") not in told
-        assert ", ".join(map(str, secret[:8])) not in told
+        assert secret.hex() not in plan.lower()
+        assert secret.decode("latin-1") not in plan
+        assert ", ".join(map(str, secret[:8])) not in plan
     shaped.close()

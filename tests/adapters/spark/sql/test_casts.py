@@ -16,7 +16,7 @@ from lakeward.core.schema import parse_type
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
 D = Decimal
-TAKEN = [
+ACCEPTED = [
     ("int", None, {"1": 1, "-2147483648": -2147483648, " 7 ": 7, "+3": 3}),
     ("bigint", None, {"9223372036854775807": 9223372036854775807}),
     ("decimal(5,2)", None, {"1.2": D("1.20"), "123.45": D("123.45"), "1.2300": D("1.23"), "-.5": D("-0.50")}),
@@ -67,7 +67,7 @@ def values(spark: SparkSession, type_: str, texts: list[str], written: TextForma
     return [bytes(row.value) if isinstance(row.value, bytearray) else row.value for row in found]
 
 
-@pytest.mark.parametrize(("type_", "pattern", "accepted"), TAKEN)
+@pytest.mark.parametrize(("type_", "pattern", "accepted"), ACCEPTED)
 def test_a_value_that_fits_is_taken_exactly(
     spark: SparkSession, type_: str, pattern: str | None, accepted: dict[str, object]
 ) -> None:

@@ -68,7 +68,7 @@ def epochs() -> Iterator[Case]:
 
 
 def nested() -> Iterator[Case]:
-    for type_, taken, refused in (
+    for type_, accepted, refused in (
         ("date", ['"2026-01-01"', '"9999-12-31"'], ['"+57970-01-01"', '"-0045-01-01"']),
         ("timestamp_ntz", [], ['"+57970-01-01T00:00:00"']),
         ("timestamp", ['"2026-01-01T00:00:00Z"'], ["1767225600"]),
@@ -79,8 +79,8 @@ def nested() -> Iterator[Case]:
         ("float", [], ["1e39"]),
         ("double", ["1e300"], ["1e999"]),
     ):
-        for text in (*taken, *refused):
-            yield from nested_cases(type_, text, is_taken=text in taken)
+        for text in (*accepted, *refused):
+            yield from nested_cases(type_, text, is_taken=text in accepted)
 
 
 def nested_cases(type_: str, text: str, *, is_taken: bool) -> Iterator[Case]:

@@ -40,7 +40,7 @@ Row = Mapping[str, Any]
 
 
 @dataclass
-class ToldLake:
+class ExplainedLake:
     """The table `shop.orders`. Each list of rows becomes a file with its columns."""
 
     folder: Path
