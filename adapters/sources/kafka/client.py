@@ -164,12 +164,19 @@ class KafkaBroker:
             raise _truncated_error(topic, partition, end, offset)
 
     def commit_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
-        """Commit offsets of a topic for a consumer group."""
+        """Commit offsets of a topic for a consumer group; raises SourceError if the broker refuses them."""
         partitions = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
         request = [ConsumerGroupTopicPartitions(group, partitions)]
-        self._request(
+        answer = self._request(
             lambda: _result_of(self._admin.alter_consumer_group_offsets(request, **self._request_options))
         )
+        refused = [one for one in answer.topic_partitions if one.error is not None]
+        if refused:
+            raise SourceError(
+                f"the broker does not take offsets of the consumer group {group}",
+                found=f"{refused[0].topic}, partition {refused[0].partition}: {refused[0].error.str()}",
+                todo="The next batch commits offsets again. If it stays so, name a group that no consumer uses.",
+            )
 
     def _list_offsets(self, topic: str, numbers: Collection[int], spec: OffsetSpec) -> Mapping[int, int]:
         specs = {TopicPartition(topic, number): spec for number in numbers}

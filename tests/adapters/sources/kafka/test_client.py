@@ -133,8 +133,16 @@ def test_an_offset_that_is_gone_is_never_passed_over(kafka_broker: RunningBroker
 
 def test_a_group_is_told(kafka_broker: RunningBroker) -> None:
     kafka_broker.create("group", partitions=2)
+    assert not kafka_broker.committed_offsets("monitors", "group"), "this waits for the coordinator of groups"
     client(kafka_broker.servers).commit_offsets("monitors", "group", {0: 5, 1: 7})
     assert kafka_broker.committed_offsets("monitors", "group") == {0: 5, 1: 7}
+
+
+def test_offsets_that_the_broker_refuses_are_an_error(kafka_broker: RunningBroker) -> None:
+    """It answers for each partition: here there is no such one, or a consumer of the group is at work."""
+    kafka_broker.create("refused")
+    with pytest.raises(SourceError, match="does not take offsets of the consumer group monitors"):
+        client(kafka_broker.servers).commit_offsets("monitors", "refused", {7: 1})
 
 
 def test_a_broker_that_is_away_is_tried_again_later() -> None:
