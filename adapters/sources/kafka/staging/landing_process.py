@@ -120,9 +120,11 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def serve() -> None:
     """Land what is asked for through standard input, until it is closed; write ranges to standard output.
 
-    None is written where landing failed.
+    None is written where landing failed. Signals are ignored that also reach the process that started this one, and
+    closes its input when it ends: Ctrl-C of a terminal, and SIGTERM of systemd.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches this process, too: the other one ends it
+    for sent in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(sent, signal.SIG_IGN)
     while True:
         try:
             request: Any = pickle.load(sys.stdin.buffer)  # noqa: S301  # the process that started this one writes it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -87,6 +88,18 @@ def test_another_process_takes_the_place_of_one_that_was_killed(
     assert lander.land(TABLE, [wanted], False) == [wanted]
 
 
+def test_signals_for_all_processes_do_not_end_it(tmp_path: Path, kafka_broker: RunningBroker) -> None:
+    kafka_broker.create("signalled")
+    kafka_broker.send("signalled", b"a")
+    lander, wanted = process(tmp_path, kafka_broker.servers), OffsetRange("signalled", "id", 0, 0, 1)
+    lander.land(TABLE, [wanted], False)
+    started = lander._process
+    assert started is not None
+    for sent in (signal.SIGINT, signal.SIGTERM):
+        started.send_signal(sent)
+    assert lander.land(TABLE, [wanted], False) == [wanted]
+
+
 def test_it_ends_with_the_other_process(tmp_path: Path, kafka_broker: RunningBroker) -> None:
     kafka_broker.create("ended")
     kafka_broker.send("ended", b"a")
@@ -102,6 +115,7 @@ def test_a_request_that_fails_is_answered_with_none(monkeypatch: pytest.MonkeyPa
     """And the next one is read, until there is none."""
     answers = BytesIO()
     requests = b"".join(map(pickle.dumps, [_Failing(), _Failing()]))
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=BytesIO(requests)))
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=answers, flush=lambda: None))
     serve()
