@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import signal
+import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,6 +33,11 @@ def process(folder: Path, servers: str, **options: Any) -> LandingProcess:
     return LandingProcess(settings, folder, folder, lambda _: Secret(PASSWORD.encode()))
 
 
+def started_by(lander: LandingProcess) -> subprocess.Popen[bytes]:
+    assert lander._process is not None
+    return lander._process
+
+
 def staged(folder: Path, ranges: Sequence[OffsetRange]) -> list[Path]:
     return [folder / "shop" / "orders" / one.name for one in ranges]
 
@@ -54,8 +60,7 @@ def test_it_logs_in_with_secrets_that_it_does_not_show(tmp_path: Path, kafka_bro
     lander = process(tmp_path, kafka_broker.guarded, security=SASL)
     (file,) = staged(tmp_path, lander.land(TABLE, [OffsetRange("guarded", "id", 0, 0, 1)], False))
     assert file.exists()
-    started = lander._process
-    assert started is not None
+    started = started_by(lander)
     command = Path(f"/proc/{started.pid}/cmdline").read_bytes() + Path(f"/proc/{started.pid}/environ").read_bytes()
     assert PASSWORD.encode() not in command
     assert PASSWORD not in repr(lander)
@@ -79,8 +84,7 @@ def test_another_process_takes_the_place_of_one_that_was_killed(
     kafka_broker.send("killed", b"a")
     lander, wanted = process(tmp_path, kafka_broker.servers), OffsetRange("killed", "id", 0, 0, 1)
     lander.land(TABLE, [wanted], False)
-    started = lander._process
-    assert started is not None
+    started = started_by(lander)
     started.kill()
     started.wait()
     with pytest.raises(SourceError, match="did not land ahead"):
@@ -93,8 +97,7 @@ def test_signals_for_all_processes_do_not_end_it(tmp_path: Path, kafka_broker: R
     kafka_broker.send("signalled", b"a")
     lander, wanted = process(tmp_path, kafka_broker.servers), OffsetRange("signalled", "id", 0, 0, 1)
     lander.land(TABLE, [wanted], False)
-    started = lander._process
-    assert started is not None
+    started = started_by(lander)
     for sent in (signal.SIGINT, signal.SIGTERM):
         started.send_signal(sent)
     assert lander.land(TABLE, [wanted], False) == [wanted]
@@ -105,8 +108,7 @@ def test_it_ends_with_the_other_process(tmp_path: Path, kafka_broker: RunningBro
     kafka_broker.send("ended", b"a")
     lander = process(tmp_path, kafka_broker.servers)
     lander.land(TABLE, [OffsetRange("ended", "id", 0, 0, 1)], False)
-    started = lander._process
-    assert started is not None
+    started = started_by(lander)
     del lander
     assert started.returncode == 0
 
