@@ -49,7 +49,7 @@ def followed_topic(folder: Path, size: Size, say: Say) -> Iterator[Measured]:
     with tempfile.TemporaryDirectory(prefix="lw") as made, brokers.kafka(Path(made)) as broker:
         broker.create(f"live.{TABLE}")
         settings = fill_settings(folder, _SETTINGS, HEAP, of_table=_OF_TABLE, servers=broker.servers)
-        lines = [*changes(_KEYS, count)]
+        lines = [line.rstrip() for line in changes(_KEYS, count)]  # as Debezium sends them
         follower = _Follower(settings)
         _send(broker, lines[:1], follower.sent)  # it is started, and the table is there, before anything counts
         follower.wait_for(1)
