@@ -6,7 +6,6 @@ import gzip
 import re
 import tempfile
 from collections.abc import Collection, Iterator
-from dataclasses import replace
 from functools import partial
 from json import JSONDecoder
 from pathlib import Path
@@ -104,7 +103,9 @@ def read_by_broker(
     servers = broker.servers if isinstance(broker, RunningBroker) else "h:9092"
     settings = {"servers": servers, "topics": "cases.{schema}.{table}", "formats": {}, **options}
     source = kafka.make_source(settings, Runtime(partial(session, spark), own, state=own))
-    return read_whole(source if isinstance(broker, RunningBroker) else replace(source, broker=broker), dimension)
+    if not isinstance(broker, RunningBroker):
+        source.landing.broker = broker
+    return read_whole(source, dimension)
 
 
 def send_case(broker: RunningBroker, folder: Path) -> None:

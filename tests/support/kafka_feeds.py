@@ -14,6 +14,7 @@ from typing import Any, NoReturn
 from fake_broker import FakeBroker
 
 from lakeward.adapters.sources import kafka
+from lakeward.adapters.sources.kafka.landing import Landing
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
 from lakeward.adapters.sources.kafka.source import KafkaSource
 from lakeward.adapters.sources.kafka.staging.transfer import Transfer, TransferForm
@@ -72,18 +73,18 @@ class BrokerFeed:
         runtime = Runtime(self.spark, self.folder, state=self.folder / "state", secret=self.secret)
         options = {"servers": "h:9092", "topics": "shop.{schema}.{table}", "formats": {}, **self.options}
         source: KafkaSource = kafka.build(options, runtime)  # type: ignore[assignment]  # a Source, to plugins
-        source.broker, source.land_elsewhere = self.broker, None
-        if self.lands_ahead:
-            source.land_elsewhere = partial(self.land, source)
+        landing = source.landing
+        landing.broker = self.broker
+        landing.land_elsewhere = partial(self.land, landing) if self.lands_ahead else None
         return self.change(source)
 
     def land(
-        self, source: KafkaSource, table: TableName, ranges: Sequence[OffsetRange], is_raw: bool
+        self, landing: Landing, table: TableName, ranges: Sequence[OffsetRange], is_raw: bool
     ) -> Sequence[OffsetRange]:
         """Land messages as the process does that lands them ahead."""
-        own = source.options
+        own = landing.options
         transfer = Transfer(own.max_messages, own.max_bytes, own.max_seconds, TransferForm(is_raw=is_raw))
-        landed = transfer.run(self.broker, source.staging, table, ranges)
+        landed = transfer.run(self.broker, landing.staging, table, ranges)
         self.landed_ahead += landed
         return landed
 
@@ -165,7 +166,7 @@ def feed(folder: Path, partitions: int = 1, **options: Any) -> BrokerFeed:
 
 def end(source: KafkaSource) -> None:
     """Wait until nothing lands ahead for the next batch of a process that ends."""
-    source.ahead.discard(DIMENSION.source)
+    source.landing.ahead.discard(DIMENSION.source)
 
 
 def check_history(own: BrokerFeed, random: Random) -> None:

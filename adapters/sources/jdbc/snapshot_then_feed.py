@@ -88,13 +88,13 @@ class SnapshotThenFeed:
 
     def _select_snapshot(self, dimension: Dimension, history: ObjectHistory) -> ObjectSelection:
         name = self.feed.topic_of(dimension.source)
-        topic = self.feed.broker.find(name)
+        topic = self.feed.landing.broker.find(name)
         if topic is None:
             raise _no_topic_error(dimension, name)
         millis = (self.snapshot.now() - _OVERLAP) // 1000
 
         def find_starts() -> Sequence[str]:
-            return [one.name for one in self.feed.starts(self.feed.broker.find(name) or topic, millis)]
+            return [one.name for one in self.feed.starts(self.feed.landing.broker.find(name) or topic, millis)]
 
         waiting = {name: item for name, item in history.waiting.items() if _is_staged(name)}
         select = partial(
@@ -121,7 +121,7 @@ class SnapshotThenFeed:
         if known_id is None:
             raise _no_starts_error(dimension)
         name = self.feed.topic_of(dimension.source)
-        topic = self.feed.broker.find(name)
+        topic = self.feed.landing.broker.find(name)
         if topic is None or topic.id != known_id:
             difference = f"{name} was created anew" if topic is not None else f"there is no topic {name} any more"
             raise AlarmRaised(

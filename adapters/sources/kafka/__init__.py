@@ -33,6 +33,7 @@ def make_source(
     """
     check_spark()
     from lakeward.adapters.sources.files.source import FilesSource  # noqa: PLC0415  # Spark is imported when it is needed
+    from lakeward.adapters.sources.kafka.landing import Landing  # noqa: PLC0415
     from lakeward.adapters.sources.kafka.source import KafkaSource  # noqa: PLC0415  # Spark is imported when it is needed
     from lakeward.adapters.sources.kafka.staging.landing_process import LandingProcess  # noqa: PLC0415
     from lakeward.adapters.sources.kafka.staging.message_files import MessageStaging  # noqa: PLC0415
@@ -51,12 +52,13 @@ def make_source(
         copies=staged_copies,
         message_form=StagedMessages(form.avro),
     )
-    kafka_source = KafkaSource(
-        *(settings, connect(settings, runtime), MessageStaging(root), source, tables, form),
+    landing = Landing(
+        *(settings, connect(settings, runtime), MessageStaging(root), source, form),
         follows_snapshot=follows_snapshot,
         runs_once=runtime.runs_once,
         land_elsewhere=LandingProcess(settings, runtime.base, root, runtime.secret).land,
     )
+    kafka_source = KafkaSource(landing, source)
     source.next_objects = kafka_source.next_objects
     return kafka_source
 

@@ -28,6 +28,11 @@ class Topic:
     id: str
     partitions: Mapping[int, Offsets]
 
+    @property
+    def ends(self) -> Mapping[int, int]:
+        """For each partition, the offset after the last committed message."""
+        return {partition: high for partition, (_, high) in self.partitions.items()}
+
 
 class Record(NamedTuple):
     """A message. `timestamp` is in milliseconds since 1970, or None. Header names may repeat."""

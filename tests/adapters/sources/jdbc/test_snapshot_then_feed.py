@@ -95,7 +95,7 @@ class Shop:
         options = {"url": "jdbc:postgresql://db/shop", "path": "staged", "formats": {ITEM: {}}, **then}
         made = jdbc.build(options, Runtime(no_spark, self.folder, state=self.folder / "state", now=lambda: START))
         assert isinstance(made, SnapshotThenFeed)
-        made.snapshot.reader, made.feed.broker = self.database, self.broker
+        made.snapshot.reader, made.feed.landing.broker = self.database, self.broker
         return self.change(made)
 
     @property
@@ -196,10 +196,10 @@ class StartsBehindTheSnapshot(SnapshotThenFeed):
     """Finds where the feed begins once the rows were read."""
 
     def _select_snapshot(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        topic = self.feed.broker.find(TOPIC)
+        topic = self.feed.landing.broker.find(TOPIC)
         assert topic is not None
         selection = self.snapshot.select_snapshot(dimension, past, topic.id, list)
-        starts = [one.name for one in self.feed.starts(self.feed.broker.find(TOPIC) or topic, START)]
+        starts = [one.name for one in self.feed.starts(self.feed.landing.broker.find(TOPIC) or topic, START)]
         return replace(selection, objects=(*selection.objects, *self.feed.to_objects(dimension, starts)))
 
 
@@ -207,13 +207,14 @@ class StartsWithTheFirstLook(SnapshotThenFeed):
     """Begins the feed where the topic ends when it is first looked at."""
 
     def _select_snapshot(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-        topic = self.feed.broker.find(TOPIC)
+        topic = self.feed.landing.broker.find(TOPIC)
         assert topic is not None
         return self.snapshot.select_snapshot(dimension, past, topic.id, list)
 
     def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
-        self.feed.follows_snapshot = False
-        self.feed.options = self.feed.options.model_copy(update={"start": "latest"})
+        landing = self.feed.landing
+        landing.follows_snapshot = False
+        landing.options = landing.options.model_copy(update={"start": "latest"})
         return SnapshotThenFeed.select_objects(self, dimension, object_history)
 
 

@@ -65,7 +65,7 @@ def test_what_does_not_land_ahead_lands_when_it_is_due(tmp_path: Path) -> None:
         asked.append(ranges)
         raise SourceError("messages did not land ahead")
 
-    source.land_elsewhere = fail
+    source.landing.land_elsewhere = fail
     assert ids_of(own, source) == BATCHES
     assert asked
 
@@ -112,6 +112,6 @@ def test_one_table_at_a_time_lands_ahead(tmp_path: Path) -> None:
     own.step(source)
     own.step(source)
     other = TableName("shop", "items")
-    source.ahead.begin(other, {0: 0}, lambda _: pytest.fail("two tables land ahead"))
-    assert not source.ahead.take(other)
+    source.landing.ahead.begin(other, {0: 0}, lambda _: pytest.fail("two tables land ahead"))
+    assert not source.landing.ahead.take(other)
     assert ids_of(own, source) == BATCHES[2:]

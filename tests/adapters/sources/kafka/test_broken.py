@@ -13,6 +13,7 @@ from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed, check_history
 
 from lakeward.adapters.sources.kafka.broker import Offsets, Records, Topic
+from lakeward.adapters.sources.kafka.landing import Landing
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, parse_ranges
 from lakeward.adapters.sources.kafka.source import KafkaSource
 from lakeward.core.dimension import Dimension, TableName
@@ -61,7 +62,7 @@ LAWS: Final = (messages_are_applied_once, lost_messages_stop_the_table, the_grou
 # Sources that are broken.
 
 
-class SkipsAnOffset(KafkaSource):
+class SkipsAnOffset(Landing):
     def _waiting_ranges(
         self, table: TableName, topic: Topic, positions: Mapping[int, int]
     ) -> Sequence[OffsetRange]:
@@ -69,7 +70,7 @@ class SkipsAnOffset(KafkaSource):
         return super()._waiting_ranges(table, topic, found)
 
 
-class ForgetsAPartition(KafkaSource):
+class ForgetsAPartition(Landing):
     def _waiting_ranges(
         self, table: TableName, topic: Topic, positions: Mapping[int, int]
     ) -> Sequence[OffsetRange]:
@@ -77,7 +78,7 @@ class ForgetsAPartition(KafkaSource):
         return super()._waiting_ranges(table, topic, found)
 
 
-class JumpsOverLostOffsets(KafkaSource):
+class JumpsOverLostOffsets(Landing):
     def _positions(
         self, dimension: Dimension, past: ObjectHistory, topic: Topic, applied: Collection[OffsetRange]
     ) -> tuple[list[OffsetRange], Mapping[int, int]]:
@@ -122,16 +123,25 @@ def of_class(kind: type[KafkaSource]) -> Callable[[KafkaSource], KafkaSource]:
     return lambda source: kind(**{one.name: getattr(source, one.name) for one in fields(source)})
 
 
+def landing_of_class(kind: type[Landing]) -> Callable[[KafkaSource], KafkaSource]:
+    def change(source: KafkaSource) -> KafkaSource:
+        source.landing = kind(**{one.name: getattr(source.landing, one.name) for one in fields(source.landing)})
+        return source
+
+    return change
+
+
 def uncommitted(source: KafkaSource) -> KafkaSource:
-    broker = source.broker
+    broker = source.landing.broker
     assert isinstance(broker, FakeBroker)
-    return replace(source, broker=Uncommitted(broker.made, broker.told, broker.log))
+    source.landing.broker = Uncommitted(broker.made, broker.told, broker.log)
+    return source
 
 
 BROKEN: Final = {
-    "skips an offset": of_class(SkipsAnOffset),
-    "forgets a partition": of_class(ForgetsAPartition),
-    "jumps over lost offsets": of_class(JumpsOverLostOffsets),
+    "skips an offset": landing_of_class(SkipsAnOffset),
+    "forgets a partition": landing_of_class(ForgetsAPartition),
+    "jumps over lost offsets": landing_of_class(JumpsOverLostOffsets),
     "tells the group first": of_class(TellsFirst),
     "begins anew": of_class(BeginsAnew),
     "reads uncommitted": uncommitted,

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from uuid import UUID
@@ -102,7 +101,7 @@ def rows_of(broker: Broker, folder: Path, server: str, table: str, **options: An
     said = {"servers": servers, "topics": f"{server}.{{schema}}.{{table}}", "formats": {}, **options}
     source = kafka.make_source(said, Runtime(no_spark, folder, state=folder / server))
     if isinstance(broker, FakeBroker):
-        source = replace(source, broker=broker)
+        source.landing.broker = broker
     batch = source.read(dimension, source.select_objects(dimension, ObjectHistory()), 1)
     assert isinstance(batch.frame, LocalFrame)
     found: list[Row] = batch.frame.rows.to_pylist()

@@ -63,7 +63,8 @@ def test_the_case_gives_the_row_that_it_had(
         lines = [line for line in file.read_bytes().splitlines() if line]
         for key, value in zip(lines[::2], lines[1::2], strict=True):
             broker.send(TOPIC, value, key=key)
-    source = replace(own.open(), broker=broker if isinstance(broker, FakeBroker) else client_of(broker))
+    source = own.open()
+    source.landing.broker = broker if isinstance(broker, FakeBroker) else client_of(broker)
     dimension = replace(own.dimension(source), name=NAME, schema=schema_of(COLUMNS), key=("_id",))
     found = read_whole(source, dimension)
     assert found.rejects == []

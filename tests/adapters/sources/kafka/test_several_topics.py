@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,6 +11,7 @@ from fake_broker import FakeBroker
 from kafka_feeds import TOPIC, BrokerFeed
 
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
+from lakeward.adapters.sources.kafka.source import KafkaSource
 from lakeward.adapters.sources.kafka.topics import SEPARATOR, SeveralTopics, fits_file_name
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, ConfigError
@@ -22,14 +22,15 @@ ORDERS = TableName("shop", "orders")
 FIRST, SECOND = "orders_v1", "orders.v2"
 
 
+def of_several(source: KafkaSource) -> KafkaSource:
+    source.landing.broker = SeveralTopics(source.landing.broker)
+    return source
+
+
 def feed(folder: Path, *topics: str, **options: Any) -> BrokerFeed:
     """Return a table of several topics: the first has two partitions, the others one."""
     own = {ORDERS: {"topics": [*topics]}}
-    made = BrokerFeed(
-        folder,
-        {**options, "tables": own},
-        lambda source: replace(source, broker=SeveralTopics(source.broker)),
-    )
+    made = BrokerFeed(folder, {**options, "tables": own}, of_several)
     made.broker.create(FIRST, 2)
     made.broker.create(SECOND)
     return made

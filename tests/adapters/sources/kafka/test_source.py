@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 from random import Random
@@ -214,7 +213,8 @@ def test_what_a_crash_left_behind_its_commit_is_removed_with_the_next(tmp_path: 
 
 def test_a_process_that_runs_once_ends_though_messages_go_on(tmp_path: Path) -> None:
     own = feed(tmp_path, max_messages=2)
-    source = replace(own.open(), runs_once=True)
+    source = own.open()
+    source.landing.runs_once = True
     own.change = lambda _: source  # one process
     for _ in range(3):
         own.send()
@@ -244,7 +244,7 @@ def test_a_file_that_another_process_has_removed_had_messages(tmp_path: Path) ->
     (item,) = own.take().objects
     (gone,) = parse_ranges([item.name])
     own.lose_staging()
-    assert not own.open().staging.is_empty(TableName("shop", "orders"), gone)
+    assert not own.open().landing.staging.is_empty(TableName("shop", "orders"), gone)
 
 
 def test_bounds_of_a_batch_are_kept(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -18,6 +18,7 @@ from structlog.testing import capture_logs
 from lakeward.adapters.sources import kafka
 from lakeward.adapters.sources.kafka.broker import Record
 from lakeward.adapters.sources.kafka.offset_ranges import parse_ranges, parse_transaction_ranges
+from lakeward.adapters.sources.kafka.source import KafkaSource
 from lakeward.adapters.sources.kafka.staging import message_files
 from lakeward.adapters.sources.kafka.transactions import partition_cuts as parts_module
 from lakeward.adapters.sources.kafka.transactions import transaction_topic, transfer
@@ -98,6 +99,10 @@ class Connector:
         value = {"status": status, "id": f"{transaction}:{self.place}", "ts_ms": self.place, **told}
         self.own.broker.send(TRANSACTIONS, json.dumps(value).encode(), timestamp=self.clock)
 
+    def set_clock(self, source: KafkaSource) -> KafkaSource:
+        source.files.now = lambda: self.clock * 1000
+        return source
+
     def check_whole(self) -> None:
         """Check that all changes of a transaction that were sent are applied, or none of them."""
         applied = {self.sent[key] for key in self.own.ids if key in self.sent}
@@ -110,7 +115,7 @@ def feed(folder: Path, partitions: int = 1, **options: Any) -> Connector:
     own.broker.create(TOPIC, partitions)
     own.broker.create(TRANSACTIONS)
     made = Connector(own)
-    own.change = lambda source: replace(source, files=replace(source.files, now=lambda: made.clock * 1000))
+    own.change = made.set_clock
     return made
 
 
@@ -332,15 +337,14 @@ def test_a_single_run_ends_between_transactions(tmp_path: Path) -> None:
     made.whole(0)
     second = made.begin()
     made.change(second)
-    source = replace(made.own.open(), runs_once=True)
-    made.own.change = lambda _: replace(source, files=replace(source.files, now=lambda: made.clock * 1000))
+    source = made.own.open()
+    source.landing.runs_once = True
+    made.own.change = lambda _: source  # one process
     made.own.take()
     made.change(second)
     made.end(second, 2)
     made.whole(0)
     made.clock += 60 * MINUTE
-    one = made.own.open()
-    made.own.change = lambda _: one  # one process
     assert made.own.apply() == [1]
     made.own.change = lambda opened: opened
     assert as_of(made) == 3
