@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import pytest
-from kafka_feeds import TOPIC, BrokerFeed, end, feed
+from kafka_feeds import TOPIC, BrokerFeed, feed
 
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
 from lakeward.adapters.sources.kafka.source import KafkaSource
@@ -87,7 +87,8 @@ def test_the_next_process_reads_what_landed_ahead_batch_by_batch(tmp_path: Path)
     for _ in range(2):
         own.step(source)
     own.step(source, crashes=True)
-    end(source)
+    for landing in [*source.landing.ahead.landings]:
+        landing.result()
     own.broker.log.clear()
     assert ids_of(own, own.open()) == BATCHES[2:]
     assert not [call for call in own.broker.log if call.startswith("read")]
