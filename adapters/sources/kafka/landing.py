@@ -142,7 +142,7 @@ class Landing:
     def _waiting(
         self, dimension: Dimension, object_history: ObjectHistory, topic: Topic, applied: Collection[OffsetRange]
     ) -> tuple[list[OffsetRange], Mapping[int, int]]:
-        """Return the staged ranges of the next batch, and for each partition the offset after them.
+        """Return the staged ranges of the next batch, and for each partition the offset after all that are staged.
 
         If a batch landed ahead, it has no ranges of the batch that lands after it.
         """
@@ -150,7 +150,7 @@ class Landing:
         waiting, positions = self._positions(dimension, object_history, topic, applied)
         own = [one for one in waiting if one.end <= ends.get(one.partition, 0)]
         if ends and next_offsets(own) == ends:
-            return own, {**positions, **ends}
+            return own, positions
         if ends:  # the table is at another position than after its last batch
             self.ahead.discard(dimension.source)
             waiting, positions = self._positions(dimension, object_history, topic, applied)

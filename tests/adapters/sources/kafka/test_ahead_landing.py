@@ -94,6 +94,17 @@ def test_the_next_process_reads_what_landed_ahead_batch_by_batch(tmp_path: Path)
     assert not [call for call in own.broker.log if call.startswith("read")]
 
 
+def test_messages_that_landed_ahead_are_not_lost_with_those_of_the_broker(tmp_path: Path) -> None:
+    own = backlog(tmp_path)
+    source = own.open()
+    for _ in range(3):
+        own.step(source)
+    for landing in [*source.landing.ahead.landings]:
+        landing.result()
+    own.broker.delete_before(TOPIC, 9)
+    assert ids_of(own, source) == BATCHES[3:]
+
+
 def test_a_topic_that_is_made_anew_stops_the_table_with_all_that_landed_ahead(tmp_path: Path) -> None:
     own = backlog(tmp_path)
     source = own.open()
