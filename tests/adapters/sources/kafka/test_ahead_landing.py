@@ -12,6 +12,7 @@ from kafka_feeds import TOPIC, BrokerFeed, feed
 
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
 from lakeward.adapters.sources.kafka.source import KafkaSource
+from lakeward.adapters.sources.kafka.staging.ahead_landing import AheadLanding
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import AlarmRaised, SourceError
 
@@ -127,3 +128,13 @@ def test_one_table_at_a_time_lands_ahead(tmp_path: Path) -> None:
     source.landing.ahead.begin(other, {0: 0}, lambda _: pytest.fail("two tables land ahead"))
     assert not source.landing.ahead.take(other)
     assert ids_of(own, source) == BATCHES[2:]
+
+
+def test_a_table_without_further_messages_lets_others_land_ahead() -> None:
+    ahead, own, other = AheadLanding(), TableName("shop", "orders"), TableName("shop", "items")
+    ahead.begin(own, {0: 0}, lambda _: ())
+    assert not ahead.take(own)
+    ahead.begin(other, {0: 0}, lambda positions: [OffsetRange("t", "id", 0, positions[0], positions[0] + 1)])
+    assert ahead.take(other) == [OffsetRange("t", "id", 0, 0, 1)]
+    assert ahead.following(other) == [OffsetRange("t", "id", 0, 1, 2)]
+    ahead.discard(other)
