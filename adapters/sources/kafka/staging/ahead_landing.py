@@ -9,9 +9,13 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Final, TypeAlias
 
+import structlog
+
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange, next_offsets
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import LakewardError
+
+log = structlog.get_logger()
 
 Land: TypeAlias = Callable[[Mapping[int, int]], Sequence[OffsetRange]]
 """Lands the batch at an offset of each partition, and returns the ranges of its files."""
@@ -32,8 +36,8 @@ class _Landing:
 class AheadLanding:
     """Lands the next batches of one table at a time.
 
-    Other tables land nothing ahead meanwhile: where several tables are at work, all cores are. Files of batches
-    that nobody takes are those of a run that ended: the next batch has them.
+    Other tables land nothing ahead meanwhile: where several tables are at work, all cores are. Files that nobody
+    takes are like those of a run that ended: the next batches are made of them.
     """
 
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "landing"))
@@ -91,5 +95,6 @@ def _land(land: Land, positions: Mapping[int, int], before: Future[_Landing] | N
 def _ranges_of(landing: Future[_Landing]) -> Sequence[OffsetRange]:
     try:
         return landing.result().ranges
-    except LakewardError:
+    except LakewardError as error:
+        log.debug("messages did not land ahead", error=str(error))
         return ()

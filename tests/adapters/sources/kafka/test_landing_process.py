@@ -33,6 +33,15 @@ def process(folder: Path, servers: str, **options: Any) -> LandingProcess:
     return LandingProcess(settings, folder, folder, lambda _: Secret(PASSWORD.encode()))
 
 
+def lander_of_message(folder: Path, broker: RunningBroker, topic: str) -> tuple[LandingProcess, OffsetRange]:
+    """Return a process that has landed the one message of a new topic, and the range of the message."""
+    broker.create(topic)
+    broker.send(topic, b"a")
+    lander, wanted = process(folder, broker.servers), OffsetRange(topic, "id", 0, 0, 1)
+    assert lander.land(TABLE, [wanted], False) == [wanted]
+    return lander, wanted
+
+
 def started_by(lander: LandingProcess) -> subprocess.Popen[bytes]:
     assert lander._process is not None
     return lander._process
@@ -69,9 +78,7 @@ def test_it_logs_in_with_secrets_that_it_does_not_show(tmp_path: Path, kafka_bro
 def test_what_cannot_be_read_is_an_error_and_the_next_batch_lands(
     tmp_path: Path, kafka_broker: RunningBroker
 ) -> None:
-    kafka_broker.create("cut")
-    kafka_broker.send("cut", b"a")
-    lander, wanted = process(tmp_path, kafka_broker.servers), OffsetRange("cut", "id", 0, 0, 1)
+    lander, wanted = lander_of_message(tmp_path, kafka_broker, "cut")
     with pytest.raises(SourceError, match="did not land ahead"):
         lander.land(TABLE, [replace(wanted, end=2)], False)
     assert lander.land(TABLE, [wanted], False) == [wanted]
@@ -80,10 +87,7 @@ def test_what_cannot_be_read_is_an_error_and_the_next_batch_lands(
 def test_another_process_takes_the_place_of_one_that_was_killed(
     tmp_path: Path, kafka_broker: RunningBroker
 ) -> None:
-    kafka_broker.create("killed")
-    kafka_broker.send("killed", b"a")
-    lander, wanted = process(tmp_path, kafka_broker.servers), OffsetRange("killed", "id", 0, 0, 1)
-    lander.land(TABLE, [wanted], False)
+    lander, wanted = lander_of_message(tmp_path, kafka_broker, "killed")
     started = started_by(lander)
     started.kill()
     started.wait()
@@ -93,10 +97,7 @@ def test_another_process_takes_the_place_of_one_that_was_killed(
 
 
 def test_signals_for_all_processes_do_not_end_it(tmp_path: Path, kafka_broker: RunningBroker) -> None:
-    kafka_broker.create("signalled")
-    kafka_broker.send("signalled", b"a")
-    lander, wanted = process(tmp_path, kafka_broker.servers), OffsetRange("signalled", "id", 0, 0, 1)
-    lander.land(TABLE, [wanted], False)
+    lander, wanted = lander_of_message(tmp_path, kafka_broker, "signalled")
     started = started_by(lander)
     for sent in (signal.SIGINT, signal.SIGTERM):
         started.send_signal(sent)
@@ -104,10 +105,7 @@ def test_signals_for_all_processes_do_not_end_it(tmp_path: Path, kafka_broker: R
 
 
 def test_it_ends_with_the_other_process(tmp_path: Path, kafka_broker: RunningBroker) -> None:
-    kafka_broker.create("ended")
-    kafka_broker.send("ended", b"a")
-    lander = process(tmp_path, kafka_broker.servers)
-    lander.land(TABLE, [OffsetRange("ended", "id", 0, 0, 1)], False)
+    lander, _ = lander_of_message(tmp_path, kafka_broker, "ended")
     started = started_by(lander)
     del lander
     assert started.returncode == 0
