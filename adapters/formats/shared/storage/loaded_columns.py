@@ -9,11 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyroaring import BitMap64
 
 from lakeward.adapters.formats.shared.storage.file_cache import FileCache
-from lakeward.adapters.spark.merge.resolution import POS
+from lakeward.adapters.formats.shared.storage.wanted_keys import WantedKeys
 from lakeward.adapters.spark.sql.names import PREFIX
 
 MOST_ROWS: Final = 250_000
@@ -55,15 +54,15 @@ def _key(content: Hashable, schema: pa.Schema) -> Hashable:
     return content, tuple((field.name, str(field.type)) for field in schema)
 
 
-def rows_with_keys(files: Sequence[LoadedColumns], keys: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return the rows with some keys, without deleted rows.
+def rows_with_keys(files: Sequence[LoadedColumns], keys: WantedKeys, schema: pa.Schema) -> pa.Table:
+    """Return the rows with wanted keys, without deleted rows.
 
     `schema` is that of the result: the columns, and the path and the position of each row.
     """
     if not files:
         return schema.empty_table()
     rows = pa.concat_tables([file.rows for file in files])
-    indices = matching_indices(rows, keys)
+    indices = keys.matching_indices(rows)
     ends = np.cumsum([file.rows.num_rows for file in files])
     numbers = np.searchsorted(ends, indices, side="right")
     parts = [np.empty(0, np.int64)]
@@ -71,7 +70,7 @@ def rows_with_keys(files: Sequence[LoadedColumns], keys: pa.Table, schema: pa.Sc
     for number in np.unique(numbers):
         first = int(ends[number]) - files[number].rows.num_rows
         positions = indices[bounds[number] : bounds[number + 1]] - first
-        parts.append(_without(positions, files[number].deleted()) + first)
+        parts.append(live_positions(positions, files[number].deleted()) + first)
     live = np.concatenate(parts)
     numbers = np.searchsorted(ends, live, side="right")
     starts = ends - np.array([file.rows.num_rows for file in files])
@@ -80,23 +79,7 @@ def rows_with_keys(files: Sequence[LoadedColumns], keys: pa.Table, schema: pa.Sc
     return pa.Table.from_arrays([*live_rows.columns, paths, pa.array(live - starts[numbers])], schema=schema)
 
 
-def _without(positions: np.ndarray[Any, Any], deleted: BitMap64) -> np.ndarray[Any, Any]:
+def live_positions(positions: np.ndarray[Any, Any], deleted: BitMap64) -> np.ndarray[Any, Any]:
     """Return ascending positions without the deleted ones."""
     live = BitMap64(array("Q", positions.astype(np.uint64).tobytes())) - deleted
     return np.frombuffer(live.to_array(), np.uint64).astype(np.int64)
-
-
-def matching_indices(rows: pa.Table, keys: pa.Table) -> np.ndarray[Any, Any]:
-    """Return the indices of the rows with some keys, ascending. Both have the key columns in the same types."""
-    names = keys.column_names
-    masks = [pc.is_in(rows[name], keys[name]) for name in names]
-    mask = masks[0]
-    for other in masks[1:]:
-        mask = pc.and_(mask, other)
-    indices = np.asarray(pc.indices_nonzero(mask).to_numpy(), np.int64)
-    if len(masks) == 1 or not len(indices):
-        return indices
-    columns = [rows[name].take(pa.array(indices)) for name in names]
-    table = pa.table([*columns, pa.array(indices)], [*names, POS])
-    matches = table.join(keys, names, join_type="left semi")[POS]
-    return np.asarray(np.sort(matches.to_numpy()))

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyroaring import BitMap64
 
@@ -25,9 +24,10 @@ from lakeward.adapters.formats.shared.storage.loaded_columns import (
     are_kept,
     keep_columns,
     kept_columns,
-    matching_indices,
+    live_positions,
     rows_with_keys,
 )
+from lakeward.adapters.formats.shared.storage.wanted_keys import WantedKeys
 from lakeward.adapters.spark.frames.local_casts import are_whole
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 
@@ -90,7 +90,7 @@ def read_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema, keys
             keys.column_names
         )
         with ExitStack() as opened_files, ThreadPoolExecutor(_AT_ONCE) as pool:
-            reader = _Reader(names, wanted, distinct_keys.aggregate([]), opened_files)
+            reader = _Reader(names, wanted, WantedKeys(distinct_keys.aggregate([])), opened_files)
             opened = list(pool.map(reader.open, unknown_files))
             if None in opened or sum(file.size for file in opened if file is not None) > _MOST_BYTES:
                 return None
@@ -111,7 +111,7 @@ def read_live_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema)
         return None
     try:
         with ExitStack() as opened_files, ThreadPoolExecutor(_AT_ONCE) as pool:
-            reader = _Reader(names, wanted, pa.table({}), opened_files)
+            reader = _Reader(names, wanted, WantedKeys(pa.table({})), opened_files)
             opened = list(pool.map(reader.open, files))
             return None if None in opened else pa.concat_tables([*pool.map(reader.live_rows, opened)])
     except (OSError, pa.ArrowException):  # Spark reads the files, or reports what is wrong with them
@@ -137,14 +137,13 @@ class _OpenFile:
 
 
 class _Reader:
-    def __init__(self, names: Names, wanted: pa.Schema, keys: pa.Table, opened: ExitStack) -> None:
+    def __init__(self, names: Names, wanted: pa.Schema, keys: WantedKeys, opened: ExitStack) -> None:
         self.names = names
         self.wanted = wanted
         self.keys = keys
         self.opened = opened
         self.schema = pa.schema([*wanted, pa.field(FILE, pa.string()), pa.field(POS, pa.int64())])
         self.empty = self.schema.empty_table()
-        self.ranges = {name: _range_of(keys[name]) for name in keys.column_names}
 
     def open(self, stored: StoredFile) -> _OpenFile | None:
         """Open a file; return None if a column has a type that only Spark can read."""
@@ -161,7 +160,7 @@ class _Reader:
 
     def read(self, file: _OpenFile) -> pa.Table:
         """Return the rows of a file with wanted keys, without deleted rows."""
-        if not set(self.keys.column_names) <= file.names.keys():  # the file has no key columns
+        if not set(self.keys.names) <= file.names.keys():  # the file has no key columns
             return self.empty
         if self._is_kept(file):
             rows = self._all_rows(file)
@@ -189,7 +188,7 @@ class _Reader:
         is_whole = len(file.names) == len(self.wanted)
         is_small = file.parquet.metadata.num_rows <= MOST_ROWS and file.size <= MOST_STORED_BYTES
         is_named = file.stored.content is not None
-        return is_named and is_whole and is_small and are_kept(self.wanted, self.keys.column_names)
+        return is_named and is_whole and is_small and are_kept(self.wanted, self.keys.names)
 
     def _all_rows(self, file: _OpenFile) -> pa.Table:
         rows = file.parquet.read(list(file.names.values()), use_threads=False)
@@ -198,20 +197,19 @@ class _Reader:
 
     def _read(self, file: _OpenFile, group: int, first: int, deleted: BitMap64) -> Sequence[pa.Table]:
         parts, columns = [], list(file.names.values())
-        for batch in file.parquet.iter_batches(_ROWS_AT_A_TIME, row_groups=[group], columns=columns):
+        rows_at_a_time = max(_ROWS_AT_A_TIME, self.keys.count)  # the keys may be hashed for each piece
+        for batch in file.parquet.iter_batches(rows_at_a_time, row_groups=[group], columns=columns):
             rows = pa.Table.from_batches([batch])
-            indices = self._matching_indices(rows, file.names)
-            positions = indices + first
+            positions = live_positions(self._matching_indices(rows, file.names) + first, deleted)
+            if len(positions):
+                parts.append(self._rows(rows.take(pa.array(positions - first)), file, positions))
             first += rows.num_rows
-            is_live = np.fromiter((position not in deleted for position in positions), bool, len(positions))
-            if is_live.any():
-                parts.append(self._rows(rows.take(pa.array(indices[is_live])), file, positions[is_live]))
         return parts
 
     def _matching_indices(self, rows: pa.Table, names: Mapping[str, str]) -> np.ndarray[Any, Any]:
         """Return the indices of the rows with wanted keys."""
-        columns = {name: self._column(rows, names, name) for name in self.keys.column_names}
-        return matching_indices(pa.table(columns), self.keys)
+        columns = {name: self._column(rows, names, name) for name in self.keys.names}
+        return self.keys.matching_indices(pa.table(columns))
 
     def _column(self, rows: pa.Table, names: Mapping[str, str], name: str) -> pa.ChunkedArray:
         return rows[names[name]].cast(self.wanted.field(name).type)
@@ -234,30 +232,17 @@ class _Reader:
         """Return whether a row group may have rows with wanted keys, by its bounds of whole numbers."""
         metadata = file.parquet.metadata
         places = {metadata.schema.column(place).path: place for place in range(metadata.num_columns)}
-        for name, bounds in self.ranges.items():
+        for name, (lowest, highest) in self.keys.ranges.items():
             statistics = metadata.row_group(group).column(places[file.names[name]]).statistics
-            if (
-                bounds is None
-                or statistics is None
-                or not statistics.has_min_max
-                or not isinstance(statistics.min, int)
-            ):
+            if statistics is None or not statistics.has_min_max or not isinstance(statistics.min, int):
                 continue
-            if statistics.max < bounds[0] or statistics.min > bounds[1]:
+            if statistics.max < lowest or statistics.min > highest:
                 return False
         return True
 
 
 def _root(metadata: pq.FileMetaData, place: int) -> str:
     return str(metadata.schema.column(place).path.split(".", 1)[0])
-
-
-def _range_of(keys: pa.ChunkedArray) -> tuple[int, int] | None:
-    """Return the least and the greatest key of whole numbers; None for other types."""
-    if not pa.types.is_integer(keys.type):
-        return None
-    bounds = pc.min_max(keys)
-    return bounds["min"].as_py(), bounds["max"].as_py()
 
 
 def _is_widened(type_: pa.DataType, wider: pa.DataType) -> bool:
