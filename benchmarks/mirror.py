@@ -22,7 +22,7 @@ from lakeward.entrypoints.runtime.pipeline_run import run_tables, worker_pool
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import TableRun
 from lakeward.entrypoints.settings.configuration import FILE, load
-from lakeward.entrypoints.startup.garbage_collection import collect_rarely
+from lakeward.entrypoints.startup.process_memory import manage_memory
 
 
 def write_settings(
@@ -109,7 +109,7 @@ class Mirror:
     """The table as lakeward keeps it. Spark is started, as the naive job's is, before anything is measured."""
 
     def __init__(self, settings: Path) -> None:
-        collect_rarely()
+        manage_memory()
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("error"))
         self.container = Container(configured=load(settings))
         self.worker_pool = worker_pool(self.container)

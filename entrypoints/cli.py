@@ -13,7 +13,7 @@ import typer
 from lakeward import __version__
 from lakeward.core.errors import CommitConflict
 from lakeward.entrypoints.startup.context import AS_JSON, AT_END, DEBUG
-from lakeward.entrypoints.startup.garbage_collection import collect_rarely
+from lakeward.entrypoints.startup.process_memory import manage_memory
 from lakeward.entrypoints.views import documents
 from lakeward.entrypoints.views.terminal import print_error
 
@@ -100,7 +100,7 @@ def _let_flow(app: typer.Typer) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code."""
-    collect_rarely()
+    manage_memory()
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         code = application(*[word for word in words[:1] if word in COMMANDS])(words, standalone_mode=False)

@@ -32,7 +32,7 @@ from lakeward.entrypoints.runtime.join_run import select_tables
 from lakeward.entrypoints.runtime.reporting.logs import RUN_IDS, bind_run_ids
 from lakeward.entrypoints.settings.configuration import Configuration
 from lakeward.entrypoints.startup.context import AT_END, container_of, open_settings, start_logging
-from lakeward.entrypoints.startup.garbage_collection import collect_rarely
+from lakeward.entrypoints.startup.process_memory import manage_memory
 from lakeward.entrypoints.views import documents
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def run(arguments: Sequence[str], reserved: Collection[str] = ()) -> dict[str, A
     could be run, a signal stopped the run, or the report cannot be written. Held keys and inexact tables (exit code
     3) do not fail a job, nor does a run that `--max-minutes` ended (75, without an error). Findings of `verify` do.
     """
-    collect_rarely()
+    manage_memory()
     run_id = start_logging("json", debug=False)
     request, errors = None, list[str]()
     try:
