@@ -79,11 +79,11 @@ class BrokerFeed:
         return self.change(source)
 
     def land(
-        self, landing: Landing, table: TableName, ranges: Sequence[OffsetRange], is_raw: bool
+        self, landing: Landing, table: TableName, ranges: Sequence[OffsetRange], size_factor: int | None
     ) -> Sequence[OffsetRange]:
         """Land messages as the process does that lands them ahead."""
         own = landing.options
-        transfer = Transfer(own.max_messages, own.max_bytes, own.max_seconds, TransferForm(is_raw=is_raw))
+        transfer = Transfer(own.max_messages, own.max_bytes, own.max_seconds, TransferForm(size_factor=size_factor))
         landed = transfer.run(self.broker, landing.staging, table, ranges)
         self.landed_ahead += landed
         return landed

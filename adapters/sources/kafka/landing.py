@@ -31,7 +31,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError, StoreUnreachable
 from lakeward.core.ledger.selection import ObjectHistory
 
-LandElsewhere: TypeAlias = Callable[[TableName, Sequence[OffsetRange], bool], Sequence[OffsetRange]]
+LandElsewhere: TypeAlias = Callable[[TableName, Sequence[OffsetRange], int | None], Sequence[OffsetRange]]
 
 
 @dataclass(slots=True)
@@ -57,10 +57,10 @@ class Landing:
     No partitions if files wait that its last selection of objects has not.
     """
     land_elsewhere: LandElsewhere | None = None
-    """Lands messages in another process: a table, ranges, and whether they land as they were sent."""
+    """Lands messages in another process: a table, ranges, and `TransferForm.size_factor`."""
     ahead: AheadLanding = field(default_factory=AheadLanding)
     tables_of_lines: set[TableName] = field(default_factory=set)
-    """Tables in which an earlier batch had messages in Avro that are not read in columns."""
+    """Tables in which an earlier batch had messages that are not read in columns."""
 
     def record_first_ends(self, table: TableName, topic: Topic) -> Topic:
         """Store the end offsets of a topic that a process that runs once reads first, and return the topic.
@@ -116,7 +116,7 @@ class Landing:
         """Begin to land the batches after the one that was selected, if further messages wait at the broker."""
         table = dimension.source
         form = self.transfer_form(table)
-        is_usual = form.is_raw or form.to_line is to_line
+        is_usual = form.size_factor is not None or form.to_line is to_line
         land = self.land_elsewhere if is_usual and self.options.transactions is None else None
         if land is None:
             return
@@ -124,7 +124,7 @@ class Landing:
 
         def land_after(positions: Mapping[int, int]) -> Sequence[OffsetRange]:
             ranges = self._waiting_ranges(table, topic, positions)
-            return land(table, ranges, form.is_raw) if ranges else ()
+            return land(table, ranges, form.size_factor) if ranges else ()
 
         if self._waiting_ranges(table, topic, positions):
             self.ahead.begin(table, positions, land_after)
@@ -136,8 +136,8 @@ class Landing:
         """
         options, few = self._options_of(table), self.files.small_batch
         may_be_raw = few > 0 and self.options.landing == "removed" and table not in self.tables_of_lines
-        is_raw = may_be_raw and self.form.may_be_raw(table, options)
-        return TransferForm(self.form.of(table, options), is_raw, few)
+        size_factor = self.form.size_factor(table, options) if may_be_raw else None
+        return TransferForm(self.form.of(table, options), size_factor, few)
 
     def _waiting(
         self, dimension: Dimension, object_history: ObjectHistory, topic: Topic, applied: Collection[OffsetRange]

@@ -61,6 +61,9 @@ def parse_time(value: str) -> int:
     return int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
 
 
+DEBEZIUM: Final = "debezium"
+"""The format of messages of Debezium in JSON."""
+
 AVRO: Final = "debezium-avro"
 """The format of Avro messages. They are decoded, and land as those of `debezium`."""
 
@@ -105,7 +108,7 @@ def refuse_without_transactions(messages: _MessageOptions) -> None:
     """Raise ValueError for several topics, and for messages that do not name their transaction."""
     if SEPARATOR in str(getattr(messages, "topics", "")):
         raise ValueError("`transactions` is for tables of one topic: connectors of several have one each")
-    if messages.format not in ("debezium", AVRO) or messages.form != "envelope":
+    if messages.format not in (DEBEZIUM, AVRO) or messages.form != "envelope":
         raise ValueError(
             "`transactions` is for envelopes of Debezium: other messages do not say of which transaction they are"
         )
@@ -213,7 +216,7 @@ def _to_files(options: _MessageOptions) -> dict[str, Any]:
     form = {key: getattr(options, key) for key in options.model_fields_set if key in _FILES_KEYS}
     if options.format == ROWS:
         return {**form, "format": ROWS, "operation": {"column": OPERATION, "delete": [DELETE]}}
-    return {**form, "format": "debezium" if options.format == AVRO else options.format, "line": "record"}
+    return {**form, "format": DEBEZIUM if options.format == AVRO else options.format, "line": "record"}
 
 
 _FILES_KEYS: Final = {*MessageForm.model_fields, "order_by", "time"}

@@ -182,7 +182,7 @@ class KafkaSource:
         Messages that landed as they were sent, and cannot be read so, become lines. So do later ones of the table.
         """
         table = dimension.source
-        if not self.landing.transfer_form(table).is_raw:  # settings may have changed since files landed
+        if self.landing.transfer_form(table).size_factor is None:  # settings may have changed since files landed
             selection = self._with_lines(dimension, selection)
         try:
             return self.files.read(dimension, selection, epoch), selection

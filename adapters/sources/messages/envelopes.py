@@ -72,6 +72,16 @@ _COLON_FIRST: Final = r'[:,{\s]":'
 """Matches a message with a text or a name that begins with a colon."""
 
 
+@dataclass(frozen=True, slots=True)
+class MessageTexts:
+    """Messages as texts: values, keys and topics (None if unknown), and which are valid messages."""
+
+    bodies: pa.Array
+    keys: pa.Array
+    topics: pa.Array | None
+    are_right: pa.Array
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedMessages:
     """Parsed envelopes of one table, and the rows in the keys of their messages.
@@ -178,17 +188,15 @@ class Envelopes:
         if lines.nbytes > _MOST_BYTES:
             return None
         try:
-            parsed = self._parsed(lines.column(VALUE))
+            texts = self._message_texts(lines.column(VALUE))
+            parsed = None if texts is None else self.parse(texts)
             return None if parsed is None else self.decode_parsed(lines, parsed)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, UnicodeDecodeError):
             return None
 
-    def _parsed(self, values: pa.Array) -> ParsedMessages | None:
-        values.validate(full=True)  # raises where bytes are no UTF-8
-        records = self._records(values)
-        if records is None:
-            return None
-        bodies, keys = records.bodies, records.keys
+    def parse(self, texts: MessageTexts) -> ParsedMessages | None:
+        """Parse messages; return None, or raise ArrowInvalid, if they cannot be parsed together."""
+        bodies, keys = texts.bodies, texts.keys
         first = [message for body in bodies[:_SHOWN].to_pylist() if (message := sampled_message(body)) is not None]
         kinds = self._kinds(first)
         messages = parse_messages(bodies, kinds, first)
@@ -199,9 +207,9 @@ class Envelopes:
             messages=messages,
             keys=key_objects.whole,
             has_key=keys.is_valid(),
-            is_right=pc.and_(records.are_right, pc.or_(keys.is_null(), key_objects.is_object)),
+            is_right=pc.and_(texts.are_right, pc.or_(keys.is_null(), key_objects.is_object)),
             has_no_value=bodies.is_null(),
-            topics=records.topics,
+            topics=texts.topics,
             bodies=bodies,
         )
 
@@ -227,17 +235,18 @@ class Envelopes:
         is_decoded = pc.and_(parsed.is_right, pc.or_(is_row, is_empty))
         return self._batch(lines, pc.fill_null(is_decoded, False), found)
 
-    def _records(self, values: pa.Array) -> _Records | None:
+    def _message_texts(self, values: pa.Array) -> MessageTexts | None:
         """Return lines as messages; None if one has a header of a key change, or they cannot be read together."""
+        values.validate(full=True)  # raises where bytes are no UTF-8
         if not self.are_records:
             nothing, every = pa.nulls(len(values), pa.string()), pa.repeat(pa.scalar(True), len(values))
-            return _Records(values, nothing, None, every)
+            return MessageTexts(values, nothing, None, every)
         records = parse_objects(values, _RECORD)
-        if records is None or self._have_keys(records.column("headers")):
+        if records is None or self.change_keys(pc.list_flatten(pc.list_flatten(records.column("headers")))):
             return None
         bodies = records.column("value")
         are_right = pc.and_(records.is_object, self._has_value(values, bodies))
-        return _Records(bodies, records.column("key"), records.column("topic"), are_right)
+        return MessageTexts(bodies, records.column("key"), records.column("topic"), are_right)
 
     def _kinds(self, messages: Sequence[Mapping[str, Any]]) -> Mapping[str, pa.DataType]:
         """Return the JSON type of each column's cells, as the sampled messages show it."""
@@ -261,9 +270,9 @@ class Envelopes:
             return pa.repeat(pa.scalar(True), len(bodies))
         return pc.or_(bodies.is_valid(), pc.equal(_nulls_written(values, "value"), 1))
 
-    def _have_keys(self, headers: pa.Array) -> bool:
-        words = pc.list_flatten(pc.list_flatten(headers))
-        return bool(pc.any(pc.is_in(words, value_set=pa.array(self.key_headers, pa.string()))).as_py())
+    def change_keys(self, headers: pa.Array) -> bool:
+        """Return whether texts have the name of a header of a key change."""
+        return bool(pc.any(pc.is_in(headers, value_set=pa.array(self.key_headers, pa.string()))).as_py())
 
     def _is_tombstone(self, topics: pa.Array | None) -> pa.Array | pa.Scalar:
         """Return which messages are tombstones of the table if they have no value."""
@@ -364,16 +373,6 @@ def cell_before(place: int) -> str:
 def cell_of_key(place: int) -> str:
     """Return the name of the column with cells of messages' keys, by the place in the table's key."""
     return f"_lakeward_cell_of_key_{place}"
-
-
-@dataclass(frozen=True, slots=True)
-class _Records:
-    """Messages as texts: values, keys and topics (None if lines have none), and which lines are valid messages."""
-
-    bodies: pa.Array
-    keys: pa.Array
-    topics: pa.Array | None
-    are_right: pa.Array
 
 
 def _text(values: pa.Array) -> pa.Array:

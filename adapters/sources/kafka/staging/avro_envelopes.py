@@ -18,7 +18,12 @@ import pyarrow.compute as pc
 from lakeward.adapters.sources.kafka.registries.avro_columns import NotInColumns, decode_columns
 from lakeward.adapters.sources.kafka.registries.connect_form import ToJson, connect_form
 from lakeward.adapters.sources.kafka.staging.avro_frames import add_frames
-from lakeward.adapters.sources.kafka.staging.raw_messages import SIZE_FACTOR
+from lakeward.adapters.sources.kafka.staging.raw_messages import (
+    AVRO_FACTOR,
+    header_names,
+    numbered_lines,
+    size_of_batch,
+)
 from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.adapters.sources.messages.envelope_parser import (
     BLOCK_TYPE,
@@ -32,9 +37,7 @@ from lakeward.adapters.sources.messages.envelope_parser import (
     parse_objects,
 )
 from lakeward.adapters.sources.messages.envelopes import Envelopes, ParsedMessages
-from lakeward.adapters.sources.messages.message import KEY_HEADERS
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
-from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 
 if TYPE_CHECKING:
     from lakeward.adapters.sources.kafka.registries.avro import AvroMessages, AvroSchema
@@ -47,8 +50,8 @@ _NOT_IN_COLUMNS: Final = (NotInColumns, pa.ArrowInvalid, pa.ArrowNotImplementedE
 
 
 @dataclass(frozen=True, slots=True)
-class RawPart:
-    """A part of a file of messages as they were sent; `first` is the number of its first line."""
+class AvroPart:
+    """A part of a file of messages in Avro; `first` is the number of its first line."""
 
     records: pa.RecordBatch
     first: int
@@ -60,14 +63,11 @@ class RawPart:
     @property
     def size(self) -> int:
         """How many bytes it counts of a batch."""
-        lengths = (pc.sum(pc.binary_length(self.records.column(part))).as_py() or 0 for part in ("key", "value"))
-        return SIZE_FACTOR * sum(lengths)
+        return AVRO_FACTOR * size_of_batch(self.records)
 
     def decoded(self, envelopes: Envelopes) -> list[pa.RecordBatch]:
         """Return the messages, decoded; raises SparkNeeded if lines must be made of them."""
-        count = self.records.num_rows
-        numbers, no_text = np.arange(self.first, self.first + count), pa.nulls(count, pa.string())
-        lines = pa.RecordBatch.from_pydict({VALUE: no_text, NAME: no_text, LINE: pa.array(numbers, pa.int64())})
+        lines = numbered_lines(self.records, self.first)
         framed = replace(self, records=add_frames(self.records, self.avro, self.place))
         try:
             return [envelopes.decode_parsed(lines, framed._parsed(envelopes))]
@@ -75,8 +75,7 @@ class RawPart:
             raise SparkNeeded(f"a message in Avro is not read in columns: {error}") from error
 
     def _parsed(self, envelopes: Envelopes) -> ParsedMessages:
-        names = self.records.column("headers").flatten().field("name")
-        if pc.any(pc.is_in(names, pa.array(KEY_HEADERS))).as_py():
+        if envelopes.change_keys(header_names(self.records)):
             raise NotInColumns("a key change")
         values, keys = self.records.column("value"), self.records.column("key")
         messages = self._by_schema("value", _envelope_type(envelopes), partial(_envelopes, envelopes))

@@ -39,7 +39,7 @@ class _Request:
     root: Path
     table: TableName
     ranges: Sequence[OffsetRange]
-    is_raw: bool
+    size_factor: int | None
     secrets: Mapping[SecretName, bytes] = field(repr=False)
 
     def land(self) -> Sequence[OffsetRange]:
@@ -48,7 +48,7 @@ class _Request:
 
         options = self.options
         broker = SeveralTopics(KafkaBroker(options, self.base, lambda name: Secret(self.secrets[name])))
-        form = TransferForm(is_raw=self.is_raw)
+        form = TransferForm(size_factor=self.size_factor)
         transfer = Transfer(options.max_messages, options.max_bytes, options.max_seconds, form)
         return transfer.run(broker, MessageStaging(self.root), self.table, self.ranges)
 
@@ -66,16 +66,18 @@ class LandingProcess:
     secret: Callable[[SecretName], Secret]
     _process: subprocess.Popen[bytes] | None = None
 
-    def land(self, table: TableName, ranges: Sequence[OffsetRange], is_raw: bool) -> Sequence[OffsetRange]:
+    def land(
+        self, table: TableName, ranges: Sequence[OffsetRange], size_factor: int | None
+    ) -> Sequence[OffsetRange]:
         """Read messages into files, and return the ranges of the files.
 
-        Messages land as lines, or if `is_raw` as they were sent. Raises SourceError if they cannot be read: the
-        reason is lost.
+        Messages land as lines, or with a `size_factor` as they were sent. Raises SourceError if they cannot be
+        read: the reason is lost.
         """
         security = self.options.security
         names = [name for name in (security.password, security.key) if name is not None]
         secrets = {name: self.secret(name).reveal() for name in names}
-        request = _Request(self.options, self.base, self.root, table, ranges, is_raw, secrets)
+        request = _Request(self.options, self.base, self.root, table, ranges, size_factor, secrets)
         try:
             answer = self._ask(request)
         except (OSError, EOFError, pickle.UnpicklingError):

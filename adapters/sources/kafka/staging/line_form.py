@@ -8,9 +8,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lakeward.adapters.sources.files.options import FilesOptions
-from lakeward.adapters.sources.kafka.options import AVRO, ROWS
+from lakeward.adapters.sources.kafka.options import AVRO, DEBEZIUM, ROWS
 from lakeward.adapters.sources.kafka.staging.message_lines import ToLine, to_line
 from lakeward.adapters.sources.kafka.staging.plain_records import to_row
+from lakeward.adapters.sources.kafka.staging.raw_messages import AVRO_FACTOR, JSON_FACTOR
 from lakeward.adapters.sources.kafka.transactions.transaction_topic import Decode
 from lakeward.core.dimension import TableName
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class TableFormat:
     """The format of a table's messages, and the columns of plain records that are in their keys."""
 
-    format: str = "debezium"
+    format: str = DEBEZIUM
     record_key: Sequence[str] = ()
 
 
@@ -44,9 +45,17 @@ class LandingForm:
         decode = self.decoder(table, form)
         return lambda topic, partition, record: to_line(topic, partition, decode(topic, partition, record))
 
-    def may_be_raw(self, table: TableName, form: FilesOptions) -> bool:
-        """Return True for envelopes in Avro, which may be staged as they were sent."""
-        return self.of_tables.get(table, self.format).format == AVRO and form.form == "envelope"
+    def size_factor(self, table: TableName, form: FilesOptions) -> int | None:
+        """Return how many bytes of a batch a byte counts in messages that are staged as they were sent.
+
+        None for messages that are staged as lines: all but envelopes. Schemas in JSON are found in lines.
+        """
+        own = self.of_tables.get(table, self.format).format
+        if form.form != "envelope":
+            return None
+        if own == AVRO:
+            return AVRO_FACTOR
+        return JSON_FACTOR if own == DEBEZIUM and form.types != "schema" else None
 
     def decoder(self, table: TableName, form: FilesOptions) -> Decode:
         """Return the function that makes JSON of a table's messages."""

@@ -13,14 +13,20 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from lakeward.adapters.sources.kafka.broker import Record, Records
 from lakeward.adapters.sources.kafka.staging.message_lines import Written
 from lakeward.adapters.sources.kafka.topics import TopicPartition
+from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 
-SIZE_FACTOR: Final = 3
+AVRO_FACTOR: Final = 3
 """How many bytes of a batch a byte in Avro counts: the same messages as JSON have about as many."""
+
+JSON_FACTOR: Final = 1
+"""How many bytes of a batch a byte of JSON counts."""
 
 _ROWS, _BYTES = 32 * 1024, 32 * 1024 * 1024
 """The messages of a part of a file, and the bytes with which it ends before."""
@@ -44,6 +50,8 @@ class RawWriter:
 
     file: BinaryIO
     place: TopicPartition
+    size_factor: int
+    """How many bytes of a batch a byte counts."""
     _stream: pa.ipc.RecordBatchStreamWriter = field(init=False)
     _columns: tuple[list[Any], ...] = field(default_factory=lambda: tuple([] for _ in Record._fields))
     """The fields of messages, not yet written. A list of messages would make Python's garbage collector busy."""
@@ -56,16 +64,16 @@ class RawWriter:
     def write(self, records: Records, most_bytes: int) -> Written:
         """Write messages up to the one with which they count so many bytes of a batch; at least one."""
         size = _size_of(records)
-        if SIZE_FACTOR * size >= most_bytes:
+        if self.size_factor * size >= most_bytes:
             sizes = accumulate(len(record.key or b"") + len(record.value or b"") for record in records)
-            records = records[: 1 + bisect_left([*sizes], most_bytes / SIZE_FACTOR, hi=len(records) - 1)]
+            records = records[: 1 + bisect_left([*sizes], most_bytes / self.size_factor, hi=len(records) - 1)]
             size = _size_of(records)
         for column, own in zip(self._columns, records.columns, strict=True):
             column.extend(own)
         self._size += size
         if len(self._columns[0]) >= _ROWS or self._size >= _BYTES:
             self._write_columns()
-        return Written(len(records), SIZE_FACTOR * size)
+        return Written(len(records), self.size_factor * size)
 
     def _write_columns(self) -> None:
         arrays = [*map(pa.array, self._columns, _SCHEMA.types)]
@@ -113,3 +121,22 @@ def read_records(file: Path) -> Iterator[Records]:
     for batch in read_batches(file):
         *columns, headers = (column.to_pylist() for column in batch.columns)
         yield Records((*columns, [tuple((one["name"], one["value"]) for one in own) for own in headers]))
+
+
+def size_of_batch(records: pa.RecordBatch) -> int:
+    """Return the bytes of all keys and values."""
+    lengths = (pc.sum(pc.binary_length(records.column(part))).as_py() or 0 for part in ("key", "value"))
+    return sum(lengths)
+
+
+def header_names(records: pa.RecordBatch) -> pa.Array:
+    """Return the names of all headers of messages."""
+    return records.column("headers").flatten().field("name")
+
+
+def numbered_lines(records: pa.RecordBatch, first: int) -> pa.RecordBatch:
+    """Return messages as the lines of a file from the number `first` on, without texts."""
+    count = records.num_rows
+    no_text = pa.nulls(count, pa.string())
+    numbers = pa.array(np.arange(first, first + count), pa.int64())
+    return pa.RecordBatch.from_pydict({VALUE: no_text, NAME: no_text, LINE: numbers})

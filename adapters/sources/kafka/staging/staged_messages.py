@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
 
@@ -23,8 +24,9 @@ from lakeward.adapters.sources.files.local.message_columns.message_form import L
 from lakeward.adapters.sources.files.local.message_columns.reader import Part
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.kafka.offset_ranges import parse_ranges
-from lakeward.adapters.sources.kafka.staging.avro_envelopes import RawPart
+from lakeward.adapters.sources.kafka.staging.avro_envelopes import AvroPart
 from lakeward.adapters.sources.kafka.staging.avro_frames import add_frames
+from lakeward.adapters.sources.kafka.staging.json_envelopes import JsonPart, schema_text
 from lakeward.adapters.sources.kafka.staging.raw_messages import DamagedFile, is_raw, read_batches
 from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.adapters.sources.landing.local_store import LocalStore
@@ -51,7 +53,7 @@ _HEAD_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class StagedMessages:
-    """The form of staged files: lines, whose messages may have schemas, and messages in Avro as they were sent."""
+    """The form of staged files: lines, whose messages may have schemas, and messages as they were sent."""
 
     avro: AvroMessages | None = None
     finds_versions: bool = True
@@ -59,7 +61,7 @@ class StagedMessages:
 
     def are_lines(self, table: TableFiles, files: Sequence[File]) -> bool:
         """Return whether all files are of lines."""
-        return self.avro is None or not any(is_raw(Path(table.path_of(file.item.name))) for file in files)
+        return not any(is_raw(Path(table.path_of(file.item.name))) for file in files)
 
     def versions(self, table: TableFiles, files: Sequence[File]) -> Mapping[str, Sequence[Version]] | None:
         """Return the schemas of messages by the path of their file below the landing folder.
@@ -108,30 +110,44 @@ class StagedMessages:
     def parts(self, table: TableFiles, file: File) -> Iterator[Part]:
         """Yield the parts of a file; raises SparkNeeded if it cannot be read to its end."""
         path = Path(table.path_of(file.item.name))
-        if self.avro is None or not is_raw(path):
+        if not is_raw(path):
             yield from line_parts(table, file)
             return
         store, first = table.folder.store, 1
-        if not isinstance(store, _PayloadStore):
-            raise SparkNeeded("its messages must be read with their schemas")
+        check = store.schemas.check if isinstance(store, _PayloadStore) else None
         place = _place_of(path)
         try:
             for records in read_batches(path):
-                yield RawPart(records, first, place, self.avro, store.schemas.check)
+                if self._are_json(records):
+                    if table.dimension.keeps_text:
+                        raise SparkNeeded("the table keeps the texts of its lines")
+                    yield JsonPart(records, first, place, check)
+                elif self.avro is None or check is None:
+                    raise SparkNeeded("its messages must be read with their schemas")
+                else:
+                    yield AvroPart(records, first, place, self.avro, check)
                 first += records.num_rows
         except DamagedFile as error:
             raise SparkNeeded(f"{file.item.name} cannot be read to its end") from error
 
     def _first_schema(self, table: TableFiles, file: File) -> str | None:
         path = Path(table.path_of(file.item.name))
-        if self.avro is None or not is_raw(path):
+        if not is_raw(path):
             return _first_schema(table, file)
         try:
+            if self.avro is None:
+                values = (records.column("value").drop_null()[:1].to_pylist() for records in read_batches(path))
+                return schema_text(next(chain.from_iterable(values), b"")) or None
             schemas = (records.column("value_schema").drop_null() for records in _framed(self.avro, path))
             id_ = next((ids[0].as_py() for ids in schemas if len(ids)), None)
         except DamagedFile:
             return None
         return None if id_ is None else self.avro.schema(id_, file.item.name).described_row
+
+    def _are_json(self, records: pa.RecordBatch) -> bool:
+        """Return whether messages are in JSON, by the first that has a value."""
+        first = records.column("value").drop_null()[:1].to_pylist()
+        return first[0].startswith(b"{") if first else self.avro is None
 
 
 def _place_of(path: Path) -> TopicPartition:

@@ -48,16 +48,19 @@ class ProgressLog:
 
 @dataclass(frozen=True, slots=True)
 class TransferForm:
-    """The form of written files: lines, or if `is_raw` and for more than `few` messages as they were sent."""
+    """The form of written files: lines, or for more than `few` messages as they were sent.
+
+    `size_factor` is how many bytes of a batch a byte then counts; None if all files are of lines.
+    """
 
     to_line: ToLine = to_line
-    is_raw: bool = False
+    size_factor: int | None = None
     few: int = 0
 
     def writer(self, most: int) -> OpenWriter:
         """Return the writer for at most so many messages."""
-        if self.is_raw and most > self.few:
-            return RawWriter
+        if self.size_factor is not None and most > self.few:
+            return partial(RawWriter, size_factor=self.size_factor)
         return partial(LineWriter, to_line=self.to_line)
 
     def make_lines(self, staging: MessageStaging, table: TableName, of: OffsetRange) -> bool:

@@ -1,10 +1,12 @@
-"""Large batches of staged messages with schemas: their events are those of a small batch."""
+"""Large batches of staged JSON, with schemas and as it was sent: their events are those of a small batch."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -22,9 +24,12 @@ from lakeward.adapters.sources.files.file_columns import File, inspect_file, wit
 from lakeward.adapters.sources.files.local.json_lines import SmallLines, with_flags
 from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
 from lakeward.adapters.sources.files.table_files import TableFiles
-from lakeward.adapters.sources.kafka.broker import Record
-from lakeward.adapters.sources.kafka.staging.message_lines import to_line
+from lakeward.adapters.sources.kafka.broker import Record, Records
+from lakeward.adapters.sources.kafka.staging import raw_messages
+from lakeward.adapters.sources.kafka.staging.message_lines import LineWriter, MessageWriter
+from lakeward.adapters.sources.kafka.staging.raw_messages import JSON_FACTOR, RawWriter
 from lakeward.adapters.sources.kafka.staging.staged_messages import StagedMessages
+from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 from lakeward.adapters.spark.frames.local_frame import LocalFrame
 from lakeward.core.dimension import ORDERED
@@ -33,6 +38,8 @@ from lakeward.core.ledger.objects import SourceObject
 from lakeward.core.schema import Schema
 
 MESSAGES: Final = 60
+PLACE: Final = TopicPartition("live.shop.item", 0)
+KEY_TEXT: Final = b'{"id":1,"part":1}'
 NAMED: Final = {
     "seen": "io.debezium.time.MicroTimestamp",
     "wall": "io.debezium.time.MicroTimestamp",
@@ -69,43 +76,68 @@ USUAL: Final = schema_text()
 
 @dataclass(frozen=True)
 class Staged:
-    """A table whose staged files have messages with schemas."""
+    """A table of messages. Small batches are of lines, and so are large ones, unless messages stay as sent."""
 
-    table: TableFiles
-    folder: Path
+    root: Path
+    are_sent: bool = False
+
+    @property
+    def table(self) -> TableFiles:
+        return self._table("lines")
+
+    def _table(self, form: str) -> TableFiles:
+        root = self.root / form
+        options = {"format": "debezium", "line": "record", "decimals": "string"}
+        return table_of(root, no_spark, "shop.item", TYPES, options, key=KEY, lateness=ORDERED)
+
+    def _path(self, form: str, name: str) -> Path:
+        return self.root / form / "shop" / "item" / name
 
     def file(self, values: Sequence[str | None], order: int = 1) -> File:
-        file = self.folder / f"live.shop.item+0+{order:010}-{order + 9:010}+id.json"
         records = [
-            Record(place, 1_767_225_600_123, b'{"id":1,"part":1}', None if value is None else value.encode(), ())
+            Record(place, 1_767_225_600_123, KEY_TEXT, None if value is None else value.encode(), ())
             for place, value in enumerate(values)
         ]
-        file.write_bytes(b"".join(to_line("live.shop.item", 0, record) for record in records))
-        return inspect_file(self.table, SourceObject(file.name, order, file.stat().st_size, 1))
+        return self.file_of(records, order)
+
+    def file_of(self, records: Sequence[Record], order: int = 1) -> File:
+        """Write a file of lines, and one of messages as they were sent; return the file of lines."""
+        name = f"live.shop.item+0+{order:010}-{order + 9:010}+id.json"
+        for form, writer_of in (("lines", LineWriter), ("sent", partial(RawWriter, size_factor=JSON_FACTOR))):
+            path = self._path(form, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("wb") as opened:
+                writer: MessageWriter = writer_of(opened, PLACE)
+                for record in records:
+                    writer.write(Records.of([record]), sys.maxsize)
+                writer.finish()
+        return self._file("lines", name, order)
+
+    def _file(self, form: str, name: str, order: int) -> File:
+        size = self._path(form, name).stat().st_size
+        return inspect_file(self._table(form), SourceObject(name, order, size, 1))
 
     def small(self, files: Sequence[File]) -> pa.Table:
         return SmallLines(10**6).read(self.table, files)
 
-    def in_columns(self, files: Sequence[File]) -> pa.Table:
-        described = StagedMessages().described(self.table, files)
-        assert described is not None
-        return with_flags(self.table, MessageBatch.of(described, files).read())
+    def in_columns(self, files: Sequence[File], keeps_text: bool = False) -> pa.Table:
+        form, table = StagedMessages(), self.table
+        if self.are_sent:
+            table = self._table("sent")
+            files = [self._file("sent", file.item.name, file.item.order) for file in files]
+        table = replace(table, dimension=replace(table.dimension, keeps_text=keeps_text))
+        assert form.are_lines(table, files) is not self.are_sent
+        batch = MessageBatch.of(form.described(table, files) or table, files, form.parts)
+        return with_flags(table, batch.read())
 
 
 def no_spark() -> Any:
     raise AssertionError("Spark was asked for")
 
 
-def staged_in(root: Path) -> Staged:
-    folder = root / "shop" / "item"
-    folder.mkdir(parents=True)
-    options = {"format": "debezium", "line": "record", "decimals": "string"}
-    return Staged(table_of(root, no_spark, "shop.item", TYPES, options, key=KEY, lateness=ORDERED), folder)
-
-
-@pytest.fixture
-def staged(tmp_path: Path) -> Staged:
-    return staged_in(tmp_path)
+@pytest.fixture(params=[False, True], ids=["lines", "as sent"])
+def staged(tmp_path: Path, request: pytest.FixtureRequest) -> Staged:
+    return Staged(tmp_path, request.param)
 
 
 def described(body: str, schema: str = USUAL) -> str:
@@ -126,9 +158,17 @@ def is_read_alike(staged: Staged, value: str) -> bool:
 @pytest.fixture(scope="module")
 def bodies(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Return messages of which each is read in columns, with the events of a small batch."""
-    staged, random = staged_in(tmp_path_factory.mktemp("bodies")), Random(0)
-    found = [message(random) for _ in range(MESSAGES)]
-    return [body for body in found if is_read_alike(staged, described(body))]
+    staged, random = Staged(tmp_path_factory.mktemp("bodies")), Random(0)
+    messages = [message(random) for _ in range(MESSAGES)]
+    return [body for body in messages if is_read_alike(staged, described(body))]
+
+
+@pytest.fixture(scope="module")
+def bare_bodies(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Return messages of which each is read so without a schema."""
+    staged, random = Staged(tmp_path_factory.mktemp("bare")), Random(0)
+    messages = [message(random) for _ in range(6 * MESSAGES)]
+    return [body for body in messages if is_read_alike(staged, body)]
 
 
 def test_events_are_those_of_a_small_batch(staged: Staged, bodies: Sequence[str]) -> None:
@@ -157,9 +197,14 @@ def test_units_and_scales_are_those_of_the_schema(staged: Staged, bodies: Sequen
 
 
 def test_schemas_that_describe_the_same_are_read_together(staged: Staged, bodies: Sequence[str]) -> None:
+    """In messages as they were sent, schemas are found as one text."""
     one, other, *_ = bodies
     files = [staged.file([described(one), described(other, USUAL.replace("live.Value", "live.Value2"))])]
-    assert staged.in_columns(files).equals(staged.small(files))
+    if staged.are_sent:
+        with pytest.raises(SparkNeeded, match="several schemas"):
+            staged.in_columns(files)
+    else:
+        assert staged.in_columns(files).equals(staged.small(files))
 
 
 ODD: Final[Mapping[str, tuple[str, str]]] = {
@@ -177,8 +222,11 @@ def test_messages_with_another_schema_are_left_to_spark(
     staged: Staged, bodies: Sequence[str], schema: str, why: str
 ) -> None:
     one, other, *_ = bodies
+    usual, unusual = described(one), described(other, schema)
+    with pytest.raises(SparkNeeded, match="several schemas" if staged.are_sent else why):
+        staged.in_columns([staged.file([usual, unusual])])
     with pytest.raises(SparkNeeded, match=why):
-        staged.in_columns([staged.file([described(one), described(other, schema)])])
+        staged.in_columns([staged.file([usual]), staged.file([unusual], 10)])
 
 
 @pytest.mark.parametrize("value", ["bare", "bare}", "no Avro, in hexadecimal: 00", '{"schema":{},"payload":null}'])
@@ -188,7 +236,7 @@ def test_messages_without_a_row_are_left_to_spark(staged: Staged, bodies: Sequen
         staged.in_columns([staged.file([described(one), value.replace("bare", other)])])
 
 
-@pytest.mark.parametrize("end", ["", "}}", ' ,"payload":{}}', "{}}", " }", "null}"])
+@pytest.mark.parametrize("end", ["", "x", "}}", ' ,"payload":{}}', "{}}", " }", "null}"])
 def test_messages_that_end_otherwise_are_left_to_spark(staged: Staged, bodies: Sequence[str], end: str) -> None:
     value = described(bodies[0])
     with pytest.raises(SparkNeeded):
@@ -204,6 +252,64 @@ def test_tables_are_read_with_schemas_where_these_matter(staged: Staged, bodies:
     assert StagedMessages().described(keeps_text, files) is None
     assert StagedMessages().described(by_schema, files) is None
     assert StagedMessages().described(table, [staged.file([bodies[0]])]) is None
+
+
+def test_messages_without_schemas_are_read_as_a_small_batch(
+    staged: Staged, bare_bodies: Sequence[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also in several parts of a file."""
+    monkeypatch.setattr(raw_messages, "_ROWS", 7)
+    assert len(bare_bodies) > MESSAGES / 2
+    files = [staged.file([*bare_bodies[::2], None]), staged.file([None, *bare_bodies[1::2]], 10)]
+    assert staged.in_columns(files).equals(staged.small(files))
+
+
+def test_the_texts_of_lines_need_lines(staged: Staged, bare_bodies: Sequence[str]) -> None:
+    """A table may keep the text of each line, for rows in quarantine."""
+    files = [staged.file([bare_bodies[0]])]
+    if staged.are_sent:
+        with pytest.raises(SparkNeeded, match="texts of its lines"):
+            staged.in_columns(files, keeps_text=True)
+    else:
+        assert staged.in_columns(files, keeps_text=True).num_rows == 1
+
+
+UNUSUAL: Final[Mapping[str, Callable[[Record], Record]]] = {
+    "bytes that are no UTF-8": lambda sent: sent._replace(value=(sent.value or b"").replace(b"}", b"\xff}", 1)),
+    "no JSON": lambda sent: sent._replace(value=b"{"),
+    "a text": lambda sent: sent._replace(value=b'"{}"'),
+    "NULL": lambda sent: sent._replace(value=b"null"),
+    "nothing": lambda sent: sent._replace(value=b""),
+    "two objects": lambda sent: sent._replace(value=2 * (sent.value or b"")),
+    "two objects in two lines": lambda sent: sent._replace(value=b"\n".join(2 * [sent.value or b""])),
+    "a line feed between": lambda sent: sent._replace(value=(sent.value or b"").replace(b',"', b',\n"')),
+    "a line feed behind": lambda sent: sent._replace(value=(sent.value or b"") + b"\n"),
+    "a schema": lambda sent: sent._replace(value=described((sent.value or b"").decode()).encode()),
+    "another part": lambda sent: sent._replace(value=b'{"after":1,' + (sent.value or b"")[1:]),
+    "a key change": lambda sent: sent._replace(headers=(("__debezium.newkey", b'{"id":2,"part":1}'),)),
+    "another header": lambda sent: sent._replace(headers=(("trace", b"\xff"), ("__debezium", None))),
+    "no key": lambda sent: sent._replace(key=None),
+    "a key that is no object": lambda sent: sent._replace(key=b"1"),
+    "a key that is no UTF-8": lambda sent: sent._replace(key=b"\xff"),
+    "a key with a schema": lambda sent: sent._replace(key=described(KEY_TEXT.decode()).encode()),
+    "a key of other columns": lambda sent: sent._replace(key=b'{"other":1}'),
+}
+
+
+@pytest.mark.parametrize("unusual", UNUSUAL.values(), ids=UNUSUAL)
+@pytest.mark.parametrize("place", [0, 1])
+def test_unusual_messages_are_read_as_a_small_batch_or_left(
+    staged: Staged, bare_bodies: Sequence[str], unusual: Callable[[Record], Record], place: int
+) -> None:
+    """The first message of a batch is not trusted more than others."""
+    records = [Record(offset, 0, KEY_TEXT, body.encode(), ()) for offset, body in enumerate(bare_bodies[:3])]
+    records[place] = unusual(records[place])
+    files = [staged.file_of(records)]
+    try:
+        events = staged.in_columns(files)
+    except SparkNeeded:
+        return
+    assert events.equals(staged.small(files))
 
 
 def by_schema(staged: Staged, files: Sequence[File], lines: SmallLines) -> tuple[TableFiles, Sequence[File]]:

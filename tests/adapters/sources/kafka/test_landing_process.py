@@ -20,7 +20,7 @@ from brokers import PASSWORD, SASL, RunningBroker
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
 from lakeward.adapters.sources.kafka.options import KafkaOptions
 from lakeward.adapters.sources.kafka.staging.landing_process import LandingProcess, serve
-from lakeward.adapters.sources.kafka.staging.raw_messages import is_raw, read_records
+from lakeward.adapters.sources.kafka.staging.raw_messages import AVRO_FACTOR, is_raw, read_records
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
 from lakeward.core.settings.secrets import Secret
@@ -38,7 +38,7 @@ def lander_of_message(folder: Path, broker: RunningBroker, topic: str) -> tuple[
     broker.create(topic)
     broker.send(topic, b"a")
     lander, wanted = process(folder, broker.servers), OffsetRange(topic, "id", 0, 0, 1)
-    assert lander.land(TABLE, [wanted], False) == [wanted]
+    assert lander.land(TABLE, [wanted], None) == [wanted]
     return lander, wanted
 
 
@@ -56,9 +56,9 @@ def test_messages_land_as_lines_and_as_they_were_sent(tmp_path: Path, kafka_brok
     for number in range(3):
         kafka_broker.send("landed", b"\xff%d" % number)
     lander, wanted = process(tmp_path, kafka_broker.servers), OffsetRange("landed", "id", 0, 0, 2)
-    (raw,) = staged(tmp_path, lander.land(TABLE, [wanted], True))
+    (raw,) = staged(tmp_path, lander.land(TABLE, [wanted], AVRO_FACTOR))
     values = [record.value for record in chain.from_iterable(read_records(raw))]
-    (lines,) = staged(tmp_path, lander.land(TABLE, [replace(wanted, start=2, end=3)], False))
+    (lines,) = staged(tmp_path, lander.land(TABLE, [replace(wanted, start=2, end=3)], None))
     assert (is_raw(raw), values, is_raw(lines)) == (True, [b"\xff0", b"\xff1"], False)
     assert b'"offset":2' in lines.read_bytes()
 
@@ -67,7 +67,7 @@ def test_it_logs_in_with_secrets_that_it_does_not_show(tmp_path: Path, kafka_bro
     kafka_broker.create("guarded")
     kafka_broker.send("guarded", b"a")
     lander = process(tmp_path, kafka_broker.guarded, security=SASL)
-    (file,) = staged(tmp_path, lander.land(TABLE, [OffsetRange("guarded", "id", 0, 0, 1)], False))
+    (file,) = staged(tmp_path, lander.land(TABLE, [OffsetRange("guarded", "id", 0, 0, 1)], None))
     assert file.exists()
     started = started_by(lander)
     command = Path(f"/proc/{started.pid}/cmdline").read_bytes() + Path(f"/proc/{started.pid}/environ").read_bytes()
@@ -80,8 +80,8 @@ def test_what_cannot_be_read_is_an_error_and_the_next_batch_lands(
 ) -> None:
     lander, wanted = lander_of_message(tmp_path, kafka_broker, "cut")
     with pytest.raises(SourceError, match="did not land ahead"):
-        lander.land(TABLE, [replace(wanted, end=2)], False)
-    assert lander.land(TABLE, [wanted], False) == [wanted]
+        lander.land(TABLE, [replace(wanted, end=2)], None)
+    assert lander.land(TABLE, [wanted], None) == [wanted]
 
 
 def test_another_process_takes_the_place_of_one_that_was_killed(
@@ -92,8 +92,8 @@ def test_another_process_takes_the_place_of_one_that_was_killed(
     started.kill()
     started.wait()
     with pytest.raises(SourceError, match="did not land ahead"):
-        lander.land(TABLE, [wanted], False)
-    assert lander.land(TABLE, [wanted], False) == [wanted]
+        lander.land(TABLE, [wanted], None)
+    assert lander.land(TABLE, [wanted], None) == [wanted]
 
 
 def test_signals_for_all_processes_do_not_end_it(tmp_path: Path, kafka_broker: RunningBroker) -> None:
@@ -101,7 +101,7 @@ def test_signals_for_all_processes_do_not_end_it(tmp_path: Path, kafka_broker: R
     started = started_by(lander)
     for sent in (signal.SIGINT, signal.SIGTERM):
         started.send_signal(sent)
-    assert lander.land(TABLE, [wanted], False) == [wanted]
+    assert lander.land(TABLE, [wanted], None) == [wanted]
 
 
 def test_it_ends_with_the_other_process(tmp_path: Path, kafka_broker: RunningBroker) -> None:

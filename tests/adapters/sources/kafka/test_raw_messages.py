@@ -1,9 +1,10 @@
-"""Large batches in Avro: messages are staged as they were sent, and their events are those of lines."""
+"""Large batches are staged as they were sent; events of those in Avro are those of lines."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -16,6 +17,7 @@ import pytest
 from avro_messages import ENVELOPE, envelope, framed
 from connect_records import to_avro, two_complement
 from kafka_feeds import TOPIC, BrokerFeed, feed
+from kafka_feeds import message as order_message
 from line_feeds import table_of
 from registries import StubRegistry, stub_registry
 
@@ -32,7 +34,7 @@ from lakeward.adapters.sources.kafka.registries.confluent import ConfluentRegist
 from lakeward.adapters.sources.kafka.registries.schemas import Framed, SchemaStore
 from lakeward.adapters.sources.kafka.staging import raw_messages
 from lakeward.adapters.sources.kafka.staging.message_lines import LineWriter, MessageWriter, to_line
-from lakeward.adapters.sources.kafka.staging.raw_messages import RawWriter, is_raw, read_records
+from lakeward.adapters.sources.kafka.staging.raw_messages import AVRO_FACTOR, RawWriter, is_raw, read_records
 from lakeward.adapters.sources.kafka.staging.staged_messages import StagedMessages
 from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
@@ -175,7 +177,7 @@ class Raw:
         decode = partial(self.avro.decode, is_flat=False)
         with file.open("wb") as opened:
             writer: MessageWriter = (
-                RawWriter(opened, PLACE)
+                RawWriter(opened, PLACE, AVRO_FACTOR)
                 if are_raw
                 else LineWriter(
                     opened, PLACE, lambda topic, part, one: to_line(topic, part, decode(one, topic, part))
@@ -344,16 +346,20 @@ def test_messages_are_read_back_as_they_were_sent(raw: Raw) -> None:
 
 @dataclass
 class Topic:
-    """A topic in Avro. Batches of more than `small_batch` messages are large."""
+    """A topic in Avro or JSON. Batches of more than `small_batch` messages are large."""
 
     feed: BrokerFeed
     registry: StubRegistry
+    is_avro: bool
     small_batch: int = 10
     sent: int = 0
 
+    def message(self, number: int) -> bytes:
+        return framed(7, envelope(number)) if self.is_avro else order_message(number)
+
     def send(self, count: int) -> None:
         for _ in range(count):
-            self.feed.broker.send(TOPIC, framed(7, envelope(self.sent)))
+            self.feed.broker.send(TOPIC, self.message(self.sent))
             self.sent += 1
 
     def open(self, **options: Any) -> Any:
@@ -370,11 +376,24 @@ class Topic:
         return batch.frame.rows
 
 
-@pytest.fixture
-def topic(tmp_path: Path) -> Iterator[Topic]:
+@contextmanager
+def topic_in(folder: Path, *, is_avro: bool) -> Iterator[Topic]:
     with stub_registry() as registry:
         registry.put(7, ENVELOPE)
-        yield Topic(feed(tmp_path, format="debezium-avro", registry={"url": registry.url}), registry)
+        options = {"format": "debezium-avro", "registry": {"url": registry.url}} if is_avro else {}
+        yield Topic(feed(folder, **options), registry, is_avro)
+
+
+@pytest.fixture(params=[True, False], ids=["Avro", "JSON"])
+def topic(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Topic]:
+    with topic_in(tmp_path, is_avro=request.param) as topic:
+        yield topic
+
+
+@pytest.fixture
+def avro_topic(tmp_path: Path) -> Iterator[Topic]:
+    with topic_in(tmp_path, is_avro=True) as topic:
+        yield topic
 
 
 def test_large_batches_land_as_they_were_sent(topic: Topic) -> None:
@@ -383,6 +402,22 @@ def test_large_batches_land_as_they_were_sent(topic: Topic) -> None:
     events = topic.events(source)
     assert [*map(is_raw, topic.staged())] == [True]
     assert events.column("id").to_pylist() == [*range(11)]
+
+
+def test_json_whose_types_are_in_its_schemas_lands_as_lines(tmp_path: Path) -> None:
+    with topic_in(tmp_path, is_avro=False) as topic:
+        topic.send(11)
+        topic.feed.take(topic.open(types="schema"))
+        assert [*map(is_raw, topic.staged())] == [False]
+
+
+def test_a_batch_in_json_has_the_bytes_of_its_messages(tmp_path: Path) -> None:
+    with topic_in(tmp_path, is_avro=False) as topic:
+        topic.send(100)
+        size = sum(len(topic.message(number)) for number in range(30))
+        topic.feed.take(topic.open(max_bytes=f"{size}B"))
+        (name,) = (file.name for file in topic.staged())
+        assert "0000000000-0000000029" in name
 
 
 def test_small_batches_land_as_lines(topic: Topic) -> None:
@@ -421,18 +456,18 @@ def test_compressed_messages_are_left_to_lines(raw: Raw, monkeypatch: pytest.Mon
         raw.in_columns([*usual, packed])
 
 
-def test_the_next_process_asks_for_no_schema_again(topic: Topic) -> None:
-    topic.send(11)
-    assert topic.events(topic.open()).num_rows == 11
-    topic.registry.answers.clear()
-    assert topic.events(topic.open()).num_rows == 11
-    assert topic.registry.asked == ["7"]
+def test_the_next_process_asks_for_no_schema_again(avro_topic: Topic) -> None:
+    avro_topic.send(11)
+    assert avro_topic.events(avro_topic.open()).num_rows == 11
+    avro_topic.registry.answers.clear()
+    assert avro_topic.events(avro_topic.open()).num_rows == 11
+    assert avro_topic.registry.asked == ["7"]
 
 
 def test_lines_are_made_of_messages_that_are_not_read_in_columns(topic: Topic, tmp_path: Path) -> None:
     """They are those that land where every batch is small, and later batches of the table land as lines at once."""
     topic.send(11)
-    topic.feed.broker.send(TOPIC, framed(7, envelope(11)[:-1]))
+    topic.feed.broker.send(TOPIC, topic.message(11)[:-1])
     source = topic.open()
     with pytest.raises(AssertionError, match="a small batch needs no Spark"):
         topic.events(source)
@@ -456,17 +491,17 @@ def test_lines_are_made_where_settings_have_changed_since(topic: Topic, change: 
     assert [*map(is_raw, topic.staged())] == [False]
 
 
-def test_a_batch_waits_for_its_schemas(topic: Topic) -> None:
-    topic.send(11)
-    topic.registry.breaks = 99
+def test_a_batch_waits_for_its_schemas(avro_topic: Topic) -> None:
+    avro_topic.send(11)
+    avro_topic.registry.breaks = 99
     with pytest.raises(StoreUnreachable):
-        topic.events(topic.open())
-    topic.registry.breaks = 0
-    topic.registry.answers.clear()
+        avro_topic.events(avro_topic.open())
+    avro_topic.registry.breaks = 0
+    avro_topic.registry.answers.clear()
     with pytest.raises(SourceError, match="partition 0, offset 0"):
-        topic.events(topic.open())
-    topic.registry.put(7, ENVELOPE)
-    assert topic.events(topic.open()).num_rows == 11
+        avro_topic.events(avro_topic.open())
+    avro_topic.registry.put(7, ENVELOPE)
+    assert avro_topic.events(avro_topic.open()).num_rows == 11
 
 
 def test_a_damaged_file_is_named(topic: Topic) -> None:
@@ -478,10 +513,10 @@ def test_a_damaged_file_is_named(topic: Topic) -> None:
         topic.events(topic.open())
 
 
-def test_a_batch_in_avro_has_fewer_bytes(topic: Topic) -> None:
+def test_a_batch_in_avro_has_fewer_bytes(avro_topic: Topic) -> None:
     """Its events take as much memory as those of so many bytes of JSON."""
-    topic.send(100)
+    avro_topic.send(100)
     size = sum(len(framed(7, envelope(number))) for number in range(30))
-    topic.feed.take(topic.open(max_bytes=f"{3 * size}B"))
-    (name,) = (file.name for file in topic.staged())
+    avro_topic.feed.take(avro_topic.open(max_bytes=f"{3 * size}B"))
+    (name,) = (file.name for file in avro_topic.staged())
     assert "0000000000-0000000029" in name

@@ -1,0 +1,77 @@
+"""Envelopes of Debezium in JSON, staged as they were sent: texts are parsed that were never written as lines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lakeward.adapters.sources.kafka.staging.raw_messages import (
+    JSON_FACTOR,
+    header_names,
+    numbered_lines,
+    size_of_batch,
+)
+from lakeward.adapters.sources.kafka.topics import TopicPartition
+from lakeward.adapters.sources.messages.envelopes import Envelopes, MessageTexts
+from lakeward.adapters.spark.frames.local_casts import SparkNeeded
+
+_SCHEMA: Final = b'{"schema":'
+_PAYLOAD: Final = b',"payload":'
+"""The bytes before the schema and before the payload of a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonPart:
+    """A part of a file of messages in JSON; `first` is the number of its first line."""
+
+    records: pa.RecordBatch
+    first: int
+    place: TopicPartition
+    check: Callable[[str], None] | None
+    """Raises SparkNeeded for a schema by which cells are written differently; None if messages have no schemas."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes it counts of a batch."""
+        return JSON_FACTOR * size_of_batch(self.records)
+
+    def decoded(self, envelopes: Envelopes) -> list[pa.RecordBatch]:
+        """Return the messages, decoded; raises SparkNeeded or ArrowInvalid if lines must be made of them."""
+        values, keys = self._payloads().cast(pa.string()), self.records.column("key").cast(pa.string())
+        if envelopes.change_keys(header_names(self.records)):
+            raise SparkNeeded("a key change")
+        count = self.records.num_rows
+        topics, are_right = pa.repeat(pa.scalar(self.place.topic), count), pa.repeat(pa.scalar(True), count)
+        parsed = envelopes.parse(MessageTexts(values, keys, topics, are_right))
+        if parsed is None:
+            raise SparkNeeded("a text that is not one object")
+        return [envelopes.decode_parsed(numbered_lines(self.records, self.first), parsed)]
+
+    def _payloads(self) -> pa.Array:
+        """Return the values without their schemas; raises SparkNeeded unless all have the same one, or none."""
+        values = self.records.column("value")
+        first = values.drop_null()[:1].to_pylist()
+        if self.check is None or not first:
+            return values
+        schema = schema_text(first[0])
+        self.check(schema)
+        head = _SCHEMA + schema.encode() + _PAYLOAD
+        is_alike = pc.and_(pc.starts_with(values, head), pc.ends_with(values, b"}"))
+        if not pc.all(is_alike).as_py():  # without those that are NULL
+            raise SparkNeeded("messages with several schemas")
+        return pc.binary_slice(values, len(head), -1)
+
+
+def schema_text(message: bytes) -> str:
+    """Return the schema in a message; an empty text if there is none, or if it is not UTF-8."""
+    end = message.find(_PAYLOAD)
+    if end < 0 or not message.startswith(_SCHEMA):
+        return ""
+    try:
+        return message[len(_SCHEMA) : end].decode()
+    except UnicodeDecodeError:
+        return ""
