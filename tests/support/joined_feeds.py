@@ -298,15 +298,19 @@ class CheckedTable(JoinedShops):
     def check(self, project: Project, ran: int) -> None:
         """Compare it, after a run of that day, with the expected rows."""
         self.beginning = -day_of(ZERO) * (24 if self.joining.over_time else 1)
-        shown = {}
-        for row in self.rows(project):
-            key = tuple(row[name] for name in self.joining.dimension.key)
-            own = {name: row[name] for name in self.joining.dimension.schema.names}
-            previous = {name: value for name, value in row.items() if name.startswith("previous_")}
-            place = (key, row.get("valid_from", 0))
-            assert place not in shown
-            shown[place] = (row.get("valid_to"), own, previous)
-        check_equal(shown, self.expected(ran), f"after the run of day {ran}")
+        check_equal(seen(self.joining, self.rows(project)), self.expected(ran), f"after the run of day {ran}")
+
+
+def seen(joining: JoinDefinition, rows: Iterable[Mapping[str, Any]]) -> Seen:
+    """Return the rows of a joined table, whose times are numbers, by key and beginning."""
+    result: dict[tuple[Key, int], tuple[int | None, Image, Image]] = {}
+    for row in rows:
+        place = (tuple(row[name] for name in joining.dimension.key), row.get("valid_from", 0))
+        assert place not in result
+        own = {name: row[name] for name in joining.dimension.schema.names}
+        previous = {name: value for name, value in row.items() if name.startswith("previous_")}
+        result[place] = (row.get("valid_to"), own, previous)
+    return result
 
 
 def check_equal(found: Mapping[Any, object], right: Mapping[Any, object], when: str) -> None:
@@ -316,12 +320,12 @@ def check_equal(found: Mapping[Any, object], right: Mapping[Any, object], when: 
     assert not differing, f"{when} {len(differing)} of {len(right)} differ: {examples}"
 
 
-def as_number(value: Any) -> Any:
-    """Return a time as the shops count it, and a day by how many there are since their first one."""
+def as_number(value: Any, zero: datetime = ZERO, unit: timedelta = timedelta(hours=1)) -> Any:
+    """Return a time in units since `zero`, as the shops count it, and a day by how many there are since then."""
     if isinstance(value, datetime):
         at = value.replace(tzinfo=UTC) if value.tzinfo is None else value
-        return (at - ZERO) // timedelta(hours=1)
-    return (value - ZERO.date()).days if isinstance(value, date) else value
+        return (at - zero) // unit
+    return (value - zero.date()).days if isinstance(value, date) else value
 
 
 def day_of(at: datetime) -> int:
