@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from frames import to_frame
@@ -61,9 +62,12 @@ class Table:
 
     def compared(self, plan: JoinPlan, tables: Mapping[str, Rows], changes: Changes) -> Difference:
         of = sources_of(self.joining)
-        frames = {name: self._frame(of[name], rows) for name, rows in tables.items()}
+        frames = {name: self._frame(of[name], chain(*rows.values())) for name, rows in tables.items()}
         keys = {name: self._changed(of[name], found) for name, found in changes.items()}
-        before = {name: self._before(of[name], found) for name, found in changes.items()}
+        before = {
+            name: self._frame(of[name], [SourceRow(cells) for one in found.values() for cells in one.before])
+            for name, found in changes.items()
+        }
         touched = find_touched_keys(self.joining, keys, before, frames) if plan.since else None
         rows = join_frames(self.joining, frames, touched)
         assert find_omitted_rows(self.joining, frames) == omitted_rows(self.joining, tables)
@@ -84,17 +88,11 @@ class Table:
         self.rows |= {start + number: row for number, row in enumerate(written)}
         self.wrote = len(written)
 
-    def _frame(self, source: JoinedSource, rows: Rows) -> DataFrame:
-        return self._named(source, [_row(source, one) for of_key in rows.values() for one in of_key])
-
-    def _before(self, source: JoinedSource, changes: Mapping[Key, SourceChange]) -> DataFrame:
-        return self._named(
-            source, [_row(source, SourceRow(cells)) for one in changes.values() for cells in one.before]
-        )
-
-    def _named(self, source: JoinedSource, rows: list[tuple[Any, ...]]) -> DataFrame:
-        own = ", ".join(f"{column.name} {ddl(column.type)}" for column in source.table.stored.schema)
-        frame = to_frame(self.spark, rows, f"{own}, known bigint, since bigint, until bigint")
+    def _frame(self, source: JoinedSource, rows: Iterable[SourceRow]) -> DataFrame:
+        schema = source.table.stored.schema
+        own = ", ".join(f"{column.name} {ddl(column.type)}" for column in schema)
+        listed = [(*map(one.cells.get, schema.names), one.instant, one.valid_from, one.valid_to) for one in rows]
+        frame = to_frame(self.spark, listed, f"{own}, known bigint, since bigint, until bigint")
         return source.select_needed(frame, "known", "since", "until")
 
     def _changed(self, source: JoinedSource, changes: Mapping[Key, SourceChange]) -> DataFrame:
@@ -108,11 +106,6 @@ class Table:
         unit = timedelta(microseconds=1)
         rows = [[as_number(value, EPOCH, unit) for value in row] for row in self.rows.values()]
         return seen(self.joining, [dict(zip(self.columns, row, strict=True)) for row in rows])
-
-
-def _row(source: JoinedSource, one: SourceRow) -> tuple[Any, ...]:
-    cells = [one.cells.get(name) for name in source.table.stored.schema.names]
-    return (*cells, one.instant, one.valid_from, one.valid_to)
 
 
 def omitted_rows(joining: JoinDefinition, tables: Mapping[str, Rows]) -> OmittedRows:

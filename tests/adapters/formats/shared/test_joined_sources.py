@@ -115,10 +115,10 @@ def test_a_source_has_passed_each_of_its_commits(batches: str, gone: list[int], 
 
 
 def test_a_source_without_a_commit_has_no_state() -> None:
-    empty = table(upto=0)
-    assert state_of(empty) is None
-    empty.lineage = lambda: None
-    assert state_of(empty) is None
+    assert state_of(table(upto=0)) is None
+    gone = table(upto=9)
+    gone.lineage = lambda: None
+    assert state_of(gone) is None
 
 
 def test_a_source_that_another_run_advances_while_it_is_read_was_not_rolled_back() -> None:

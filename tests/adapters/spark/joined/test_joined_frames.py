@@ -15,7 +15,7 @@ from typing import Any
 
 import joined_frames
 import pytest
-from joined_feeds import check_equal, draw_declaration, kinds_of, of_shops, tables_of
+from joined_feeds import check_equal, draw_declaration, of_shops, tables_of
 from joined_frames import Table, Town, make_plan
 from joined_shops import NUMBERED, Facts, Shop, lookups, shapes
 from pyspark.errors import AnalysisException
@@ -59,29 +59,25 @@ def check(spark: SparkSession, make: str, shape: str, shops: int = SHOPS) -> Non
         assert table.wrote == sum(before.get(place) != row for place, row in expected.items())
 
 
-def with_unknown(shape: str, random: Random, history: History | None = None) -> JoinDeclaration:
-    """Return a declared joined table; a row of the first shop may have the key of its unknown row."""
-    joined = draw_declaration(shape, random)
-    key = next(
-        own for own in list(joined.sources[joined.driving].columns)[1:] if own.endswith(("_id", "_customer"))
-    )
-    joined = replace(joined, unknown={"shop": "0", key: "1"})
-    return joined if history is None else replace(joined, history=replace(history, kinds=kinds_of(joined)))
-
-
-def mirrors(
-    shape: str, random: Random, shops: int, history: History | None = None, *, each_change: bool = False
+def town_of(
+    shape: str,
+    random: Random,
+    shops: int,
+    history: History | None = None,
+    of: History | None = None,
+    *,
+    as_now: float = 0.0,
+    each_change: bool = False,
 ) -> Town:
-    joining = validate_joined(with_unknown(shape, random, history), tables_of(None))
+    """Return a town of which mirrors or histories `of` are joined.
+
+    A row of the first shop may have the key of the unknown row.
+    """
+    joined = draw_declaration(shape, random, history, as_now)
+    columns = [*joined.sources[joined.driving].columns][1:]
+    key = next(own for own in columns if own.endswith(("_id", "_customer")))
+    joining = validate_joined(replace(joined, unknown={"shop": "0", key: "1"}), tables_of(of))
     return Town(joining, [Shop(random) for _ in range(shops)], each_change)
-
-
-def over_time(shape: str, random: Random, shops: int, as_now: float = 0.3) -> Town:
-    joined = with_unknown(shape, random, History())
-    now = frozenset(name for name in joined.others if random.random() < as_now)
-    of = {name: replace(one, as_now=name in now) for name, one in joined.sources.items()}
-    joining = validate_joined(replace(joined, sources=of), tables_of(History()))
-    return Town(joining, [Shop(random) for _ in range(shops)])
 
 
 def looked_up(shape: str, random: Random, shops: int) -> Town:
@@ -97,12 +93,13 @@ def looked_up(shape: str, random: Random, shops: int) -> Town:
     return Town(validate_joined(joined, tables_of(NUMBERED)), [Facts(random) for _ in range(shops)])
 
 
+over_time = partial(town_of, history=History(), of=History(), as_now=0.3)
 TOWNS: Mapping[str, Callable[[str, Random, int], Town]] = {
-    "mirrors": mirrors,
-    "by_run": partial(mirrors, history=History(validity=ByRun(), validity_columns=BY_DAY)),
-    "each_change": partial(mirrors, history=History(), each_change=True),
+    "mirrors": town_of,
+    "by_run": partial(town_of, history=History(validity=ByRun(), validity_columns=BY_DAY)),
+    "each_change": partial(town_of, history=History(), each_change=True),
     "over_time": over_time,
-    "all_over_time": partial(over_time, as_now=0),
+    "all_over_time": partial(over_time, as_now=0.0),
     "looked_up": looked_up,
 }
 GATE = [("mirrors", "summary"), ("each_change", "facts"), ("all_over_time", "counts"), ("looked_up", "facts")]
