@@ -13,7 +13,7 @@ from joined_feeds import JoinedShops, Seen, as_number, seen
 from joined_shops import Changes, Rows, SourceChange, SourceRow
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.formats.shared.rows.system_columns import row_columns
+from lakeward.adapters.formats.shared.rows.system_columns import column_types
 from lakeward.adapters.spark.joined.difference import Difference, compare_history, compare_mirror
 from lakeward.adapters.spark.joined.joined_rows import find_omitted_rows, join_frames
 from lakeward.adapters.spark.joined.source_frames import JoinedSource, sources_of
@@ -51,8 +51,7 @@ class Table:
 
     @property
     def columns(self) -> Mapping[str, str]:
-        stored = self.joining.dimension.stored
-        types = {**{c.name: c.type for c in stored.schema}, **row_columns(self.joining.dimension)}
+        types = column_types(self.joining.dimension)
         return {name: ddl(type_) for name, type_ in types.items() if name != names.BATCH}
 
     def stored(self) -> DataFrame:
