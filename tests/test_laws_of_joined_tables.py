@@ -7,8 +7,9 @@ They pass through files, settings and commands, and the tables are read by other
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from random import Random, SystemRandom
 
 import pytest
@@ -17,12 +18,14 @@ from joined_feeds import (
     SOURCE,
     ZERO,
     Captured,
-    CheckedTable,
-    Town,
+    JoinedShops,
+    as_number,
+    change_line,
+    check_equal,
     day_of,
     draw_declaration,
     in_lake,
-    kinds_of,
+    seen,
     settings_of,
 )
 from joined_shops import shapes
@@ -50,14 +53,14 @@ class Lake:
     project: Project
     monkeypatch: pytest.MonkeyPatch
     random: Random
-    town: Town
-    tables: Sequence[CheckedTable] = ()
+    shops: Sequence[Captured]
+    tables: Sequence[JoinedShops] = ()
     runs: int = 0
 
     def join(self, *joined: JoinDeclaration) -> None:
         """Declare joined tables."""
         named = [in_lake(one, f"joined_{number}") for number, one in enumerate(joined)]
-        self.tables = [CheckedTable(joining, self.town.shops) for joining in named]
+        self.tables = [JoinedShops(joining, self.shops) for joining in named]
         self.project.configure(settings_of(self.names, [one.joined for one in self.tables]), SOURCE)
 
     @property
@@ -66,10 +69,16 @@ class Lake:
         return [*dict.fromkeys(name for one in self.tables for name in one.joined.sources)]
 
     def run(self, changes: range) -> None:
-        """Change the shops and run, a day after the run before; histories of histories alone are made anew."""
-        self.town.change(self.names, changes)
-        self.town.deliver(self.project, self.names)
+        """Change each shop some times, now and late, and run, a day after the run before.
+
+        Histories of histories alone are made anew.
+        """
+        for shop in self.shops:
+            for _ in range(shop.random.choice(changes)):
+                shop.change(self.names, late=True)
+                shop.now += shop.random.randrange(3)
         self.runs += 1
+        self.deliver()
         self.monkeypatch.setattr(container, "clock", lambda: NOW + self.runs * DAY)
         ended = self.project.call("run", "--once", "--json")
         assert ended.code == 0, ended.out + ended.err
@@ -79,28 +88,29 @@ class Lake:
                 ["it has no rows yet"] if self.runs == 1 else anew
             )
 
+    def deliver(self) -> None:
+        """Deliver the new changes of each table in two files."""
+        lines: dict[str, list[str]] = defaultdict(list)
+        for number, shop in enumerate(self.shops):
+            for event in shop.events[shop.delivered :]:
+                lines[event.name].append(change_line(number, event))
+            shop.delivered = len(shop.events)
+        for name, of in lines.items():
+            half = len(of) // 2
+            for part, written in enumerate((of[:half], of[half:])):
+                if written:
+                    file = f"202611{self.runs:02}-10000000{part}.csv"
+                    self.project.put(file, "".join(written), f"shop/{name}")
+
     def check(self) -> None:
-        """Compare each joined table with what SQL makes of the shops."""
+        """Compare each joined table, as a reader other than Spark finds it, with what SQL makes of the shops."""
+        ran = (NOW + self.runs * DAY) // DAY - day_of(ZERO)
         for table in self.tables:
-            table.check(self.project, (NOW + self.runs * DAY) // DAY - day_of(ZERO))
-
-
-def mirrored(random: Random, *shapes: str) -> JoinDeclaration:
-    """Return a joined mirror of one of these shapes."""
-    return draw_declaration(random.choice(shapes), random, unknown={})
-
-
-def over_time(random: Random, *shapes: str) -> JoinDeclaration:
-    """Return a joined history of histories, of columns of several kinds; some sources are as they are now."""
-    joined = mirrored(random, *shapes)
-    now = {name for name in joined.others if random.random() < 0.3}
-    sources = {name: replace(one, as_now=name in now) for name, one in joined.sources.items()}
-    return replace(joined, sources=sources, history=History(kinds=kinds_of(joined)))
-
-
-def by_run(random: Random, *shapes: str) -> JoinDeclaration:
-    history = History(validity=ByRun(), validity_columns=ValidityColumns(type=Type("date")))
-    return replace(mirrored(random, *shapes), history=history)
+            table.beginning = -day_of(ZERO) * (24 if table.joining.over_time else 1)
+            name, columns = table.joined.name, tuple(table.joining.dimension.stored.schema.names)
+            read = self.project.read(name.table, name.schema, columns)
+            rows = [dict(zip(columns, map(as_number, row), strict=True)) for row in read]
+            check_equal(seen(table.joining, rows), table.expected(ran), f"after the run of day {ran}")
 
 
 @pytest.fixture
@@ -109,7 +119,7 @@ def lake(project: Project, monkeypatch: pytest.MonkeyPatch) -> Lake:
     seed = 0 if settings().derandomize else SystemRandom().randrange(2**32)
     print("seed", seed)  # is shown where a test fails
     random = Random(seed)
-    return Lake(project, monkeypatch, random, Town([Captured(Random(random.random())) for _ in range(SHOPS)]))
+    return Lake(project, monkeypatch, random, [Captured(Random(random.random())) for _ in range(SHOPS)])
 
 
 @pytest.mark.long
@@ -117,13 +127,14 @@ def lake(project: Project, monkeypatch: pytest.MonkeyPatch) -> Lake:
 @any_kind
 def test_any_joined_tables_are_what_sql_makes_of_their_sources(lake: Lake) -> None:
     """Mirrors, histories of histories, and one of mirrors: with and without aggregates, in chains and by groups."""
-    names = [*shapes()]
+    random, names = lake.random, [*shapes()]
+    by_run = History(validity=ByRun(), validity_columns=ValidityColumns(type=Type("date")))
     lake.join(
-        mirrored(lake.random, "groups"),
-        mirrored(lake.random, *names),
-        over_time(lake.random, "counts", "summary"),
-        over_time(lake.random, *names),
-        by_run(lake.random, *names),
+        draw_declaration("groups", random),
+        draw_declaration(random.choice(names), random),
+        draw_declaration(random.choice(["counts", "summary"]), random, History(), as_now=0.3),
+        draw_declaration(random.choice(names), random, History(), as_now=0.3),
+        draw_declaration(random.choice(names), random, by_run),
     )
     for changes in (MANY, SOME, SOME, SOME):
         lake.run(changes)
@@ -134,7 +145,7 @@ def test_any_joined_tables_are_what_sql_makes_of_their_sources(lake: Lake) -> No
 def test_rows_before_a_change_that_are_lost_break_the_law(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
     before = SourceReader.before
     monkeypatch.setattr(SourceReader, "before", lambda self, changes: before(self, changes).limit(0))
-    lake.join(mirrored(lake.random, "summary"))
+    lake.join(draw_declaration("summary", lake.random))
     lake.run(MANY)
     lake.check()
     lake.run(SOME)

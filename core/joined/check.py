@@ -209,10 +209,7 @@ def _column_findings(joined: JoinDeclaration, of: Mapping[str, Dimension], colum
         if others := sorted(set(source.otherwise) - set(source.columns)):
             todo = f"What is taken of it: {list_names(source.columns)}."
             yield f"otherwise there is {list_names(others)} of {name}", todo
-        for own, text in source.otherwise.items():
-            if _is_misfit(text, types[own]):
-                found = f"otherwise {own} is '{text}', and the column {types[own].with_article}"
-                yield found, "Say in otherwise which value of that type it has."
+        yield from _text_findings(source.otherwise, types, "otherwise", "otherwise {}")
     driving = joined.driving
     key, selected = link_columns(joined, driving, of[driving]), joined.sources[driving].columns.values()
     if missing := [column for column in key if column not in selected]:
@@ -226,14 +223,15 @@ def _unknown_findings(joined: JoinDeclaration, dimension: Dimension) -> Findings
     if others := sorted(set(texts) - set(types)):
         yield f"its unknown row has {list_names(others)}", f"Its columns are {list_names(tuple(types))}."
     needed = {} if joined.unknown is None else {**dict.fromkeys(dimension.key, "-1"), **texts}
-    for name, text in needed.items():
-        if _is_misfit(text, types[name]):
-            found = f"{name} of its unknown row is '{text}', and the column {types[name].with_article}"
-            yield found, "Say in unknown which value of that type it has."
+    yield from _text_findings(needed, types, "unknown", "{} of its unknown row")
 
 
-def _is_misfit(text: str, type_: Type) -> bool:
-    return type_.is_nested or from_text(text, type_) is MISFIT
+def _text_findings(texts: Mapping[str, str], types: Mapping[str, Type], option: str, cell: str) -> Findings:
+    """Find texts of an option that are no values of their columns; `cell` is how such a value is called."""
+    for name, text in texts.items():
+        if types[name].is_nested or from_text(text, types[name]) is MISFIT:
+            found = f"{cell.format(name)} is '{text}', and the column {types[name].with_article}"
+            yield found, f"Say in {option} which value of that type it has."
 
 
 def history_findings(joined: JoinDeclaration, of: Mapping[str, Dimension], dimension: Dimension) -> Findings:
@@ -305,19 +303,14 @@ def _date_findings(joined: JoinDeclaration, history: History, of: Mapping[str, D
         todo = "Name the validity column of each source: a version begins at the greatest of them."
         yield f"its versions are dated by its column {history.validity.column}", todo
     for name, source in joined.sources.items():
-        if source.validity is not None:
-            yield from _validity_findings(history, name, column_type(of[name], source.validity))
-        elif of[name].sequences is not Sequences.TIMES:
+        column = None if source.validity is None else column_type(of[name], source.validity)
+        if column is not None and column.name not in ((*TIMES, DAYS) if history.by_day else TIMES):
+            own, shown = column.with_article, history.validity_columns.type.with_article
+            found = f"the validity column of {name} is {own}, those of the joined table {shown}"
+            yield found, "A time dates days and times, a date only days."
+        if column is None and of[name].sequences is not Sequences.TIMES:
             todo = "Name its validity column, or date versions by the run."
             yield f"the rows of {name} do not keep when they were changed", todo
-
-
-def _validity_findings(history: History, name: str, column: Type) -> Findings:
-    """Find a validity column whose values are no instants of the joined history."""
-    if column.name not in (*TIMES, DAYS) or (column.name == DAYS and not history.by_day):
-        own = f"the validity column of {name} is {column.with_article}"
-        found = f"{own}, those of the joined table {history.validity_columns.type.with_article}"
-        yield found, "A time dates days and times, a date only days."
 
 
 def lookup_findings(joined: JoinDeclaration, name: str, of: Mapping[str, Dimension]) -> Findings:
@@ -337,7 +330,7 @@ def lookup_findings(joined: JoinDeclaration, name: str, of: Mapping[str, Dimensi
         todo = "One version is valid at a time: take its columns."
         yield f"{lookup}, and {list_names(source.aggregates)} are made of several rows", todo
     column, (unit, types) = column_type(of[parent], source.at), _unit(history)
-    if not _is_comparable(column, types):
+    if column.name not in types or column.scale:
         found = f"{parent}.{source.at} is {column.with_article}, and versions of {name} are dated by {unit}"
         yield found, f"It may be {' or '.join(types)}: a rule of its table (cast) makes it one."
 
@@ -350,10 +343,6 @@ def _unit(history: History) -> tuple[str, Sequence[str]]:
     if history.by_day:
         return "days", (*TIMES, DAYS)
     return ("times", TIMES) if history.validity_columns.type.name in TIMES else ("numbers", NUMBERS)
-
-
-def _is_comparable(column: Type, types: Sequence[str]) -> bool:
-    return column.name in types and not column.scale
 
 
 def refuse(joined: JoinDeclaration, findings: Findings) -> None:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple, Self
 
 from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.omitted_rows import OmittedRows
+from lakeward.core.progress import Progress
 
 
 class SourceCommit(NamedTuple):
@@ -47,6 +48,11 @@ class JoinProgress:
     def to_json(self) -> str:
         """Return the progress as one line of JSON, small enough for a commit's properties."""
         return json.dumps(asdict(self), separators=(",", ":"))
+
+    @classmethod
+    def of(cls, progress: Progress) -> Self | None:
+        """Return the progress that a commit carries, or None where it is of no joined table."""
+        return None if progress.joined is None else cls.from_json(progress.joined)
 
     @classmethod
     def from_json(cls, text: str) -> Self:

@@ -23,6 +23,7 @@ from lakeward.core.pipeline.job import ATTEMPTS, StepObserver, no_observer
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, MergeResult, SkippedKeys, TableState
 from lakeward.core.progress import Progress
+from lakeward.core.schema import Schema
 from lakeward.core.schema_changes.evolution import DEFAULT_POLICIES, Evolution, Kind, evolve, with_new_names
 from lakeward.core.text.numbers import format_count
 
@@ -115,9 +116,15 @@ def plan_next(job: JoinJob, observe: StepObserver = no_observer) -> PreparedJoin
         joining = validate_joined(job.joined, sources)
         table = job.target.joined(joining)
         state = table.state()
-        passed = progress_of(joining, state)
+        passed = JoinProgress.of(state.progress)
+        if passed is None and state.progress.batch:
+            raise TableError(
+                f"{job.joined.name}: the lake has a table of that name, and it is not joined of others",
+                found=f"it is at batch {state.progress.batch}",
+                todo="Give the joined table another name, or drop that one.",
+            )
         plan = plan_join(joining, passed, table.sources(passed), job.now())
-        merge = None if plan is None else merge_of(plan, state)
+        merge = None if plan is None else _merge_of(plan, state)
         return PreparedJoin(state=state, table=table, plan=plan, merge=merge, over_time=joining.over_time)
 
 
@@ -126,32 +133,17 @@ def _with_stored_columns(source: Dimension, state: TableState) -> Dimension:
     return replace(source, schema=with_new_names(state.schema or source.schema, source.policies.renames))
 
 
-def progress_of(joining: JoinDefinition, state: TableState) -> JoinProgress | None:
-    """Return how far a joined table has passed its sources, or None where it does not exist yet.
-
-    Raises TableError where the stored table is not a joined one.
-    """
-    if state.progress.joined is not None:
-        return JoinProgress.from_json(state.progress.joined)
-    if state.progress.batch:
-        raise TableError(
-            f"{joining.joined.name}: the lake has a table of that name, and it is not joined of others",
-            found=f"it is at batch {state.progress.batch}",
-            todo="Give the joined table another name, or drop that one.",
-        )
-    return None
-
-
-def merge_of(plan: JoinPlan, state: TableState) -> MergePlan:
+def _merge_of(plan: JoinPlan, state: TableState) -> MergePlan:
     """Return the plan of a joined table as a `MergePlan`, with the changes of its columns.
 
     Raises SchemaConflict where the stored columns differ from the declared ones and cannot follow them.
     """
     dimension = plan.joining.dimension
-    evolution = Evolution(dimension.schema) if state.schema is None else _evolution(plan, state)
     return MergePlan(
         dimension=dimension,
-        evolution=evolution,
+        evolution=Evolution(dimension.schema)
+        if state.schema is None
+        else _evolution(plan, state.schema, state.progress),
         batch=plan.batch,
         epoch=1,
         facts=BatchFacts(schema=dimension.schema),
@@ -163,16 +155,15 @@ def merge_of(plan: JoinPlan, state: TableState) -> MergePlan:
     )
 
 
-def _evolution(plan: JoinPlan, state: TableState) -> Evolution:
-    dimension, before = plan.joining.dimension, state.progress
-    assert state.schema is not None  # noqa: S101
-    evolution = evolve(state.schema, dimension.schema, DEFAULT_POLICIES, dimension.key)
+def _evolution(plan: JoinPlan, stored: Schema, before: Progress) -> Evolution:
+    dimension, options = plan.joining.dimension, options_of(plan.joining.dimension)
+    evolution = evolve(stored, dimension.schema, DEFAULT_POLICIES, dimension.key)
     refused = [str(change) for change in evolution.refused]
     refused += [str(change) for change, _ in evolution.differences if change.kind not in (Kind.ADD, Kind.WIDEN)]
     if before.batch and before.key != dimension.key:
         refused.append(f"its key was {', '.join(before.key or ())} and is {', '.join(dimension.key)}")
-    if before.batch and before.history != options_of(dimension):
-        refused.append(f"its versions were kept with the options {before.history}, now {options_of(dimension)}")
+    if before.batch and before.history != options:
+        refused.append(f"its versions were kept with the options {before.history}, now {options}")
     if refused:
         raise SchemaConflict(
             f"{dimension.name}: the stored table differs from its declaration",
@@ -201,7 +192,8 @@ class JoinReport:
 
         Where keys were left unchanged, these are older than those read.
         """
-        return {} if self.progress.joined is None else JoinProgress.from_json(self.progress.joined).passed
+        own = JoinProgress.of(self.progress)
+        return {} if own is None else own.passed
 
     @property
     def cautions(self) -> Sequence[str]:
@@ -255,7 +247,8 @@ def _refresh_once(job: JoinJob, observe: StepObserver) -> JoinReport | None:
 
 def cautions(joined: JoinDeclaration, progress: Progress) -> Sequence[str]:
     """Return warnings about source rows that a joined table cannot show, from its last commit."""
-    return () if progress.joined is None else JoinProgress.from_json(progress.joined).unshown.warnings(joined)
+    own = JoinProgress.of(progress)
+    return () if own is None else own.unshown.warnings(joined)
 
 
 def _skipped_keys_error(joined: JoinDeclaration, skipped: SkippedKeys) -> TableError:
@@ -271,7 +264,10 @@ def _skipped_keys_error(joined: JoinDeclaration, skipped: SkippedKeys) -> TableE
 
 
 def _progress_after(plan: JoinPlan, before: Progress, resolved: MergeResult) -> Progress:
-    dimension = plan.joining.dimension
+    """Return the progress of a batch; where keys are left unchanged, it passes no source further than before."""
+    dimension, own = plan.joining.dimension, plan.progress
+    if resolved.skipped_keys is not None:
+        own = JoinProgress.of(before) or replace(own, passed={})
     return replace(
         before,
         batch=plan.batch,
@@ -280,14 +276,6 @@ def _progress_after(plan: JoinPlan, before: Progress, resolved: MergeResult) -> 
         sequences=dimension.sequences,
         key=dimension.key,
         history=options_of(dimension),
-        joined=_passed_commits(plan, before, resolved).to_json(),
+        joined=replace(own, batch=plan.batch, unshown=resolved.omitted_rows).to_json(),
         counts=Counts(),
     )
-
-
-def _passed_commits(plan: JoinPlan, before: Progress, resolved: MergeResult) -> JoinProgress:
-    """Return how far the sources are passed: where keys are left unchanged, no further than before."""
-    progress = plan.progress
-    if resolved.skipped_keys is not None:
-        progress = replace(progress, passed={}) if before.joined is None else JoinProgress.from_json(before.joined)
-    return replace(progress, batch=plan.batch, unshown=resolved.omitted_rows)

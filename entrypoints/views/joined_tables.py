@@ -162,8 +162,8 @@ class JoinedStatus:
     @property
     def passed(self) -> Mapping[str, int]:
         """The last batch of each source that the table covers."""
-        text = None if self.state is None else self.state.progress.joined
-        return {} if text is None else {n: one.batch for n, one in JoinProgress.from_json(text).passed.items()}
+        own = None if self.state is None else JoinProgress.of(self.state.progress)
+        return {} if own is None else {name: one.batch for name, one in own.passed.items()}
 
 
 def read_statuses(container: Any, configured: Configuration, tables: Sequence[TableName]) -> list[JoinedStatus]:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
+from pathlib import Path
 from random import Random
 
 import pytest
 from joined_frames import Table, make_plan
 from joined_shops import COLUMNS, Rows, Shop, SourceRow, tables_of
-from pages import sections, tables
+from pages import fences, sections, tables, text
+from projects import MEMORY, write
 from pyspark.sql import SparkSession
 
 from lakeward.core.dimension import Dimension, TableName
@@ -19,9 +21,10 @@ from lakeward.core.events import Cell, Key
 from lakeward.core.history.options import History, Surrogate, ValidityColumns
 from lakeward.core.history.version_rows import surrogate_hash
 from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, Source
 from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.schema import Column, Schema, Type
+from lakeward.entrypoints.settings.configuration import load
+from lakeward.entrypoints.views.joined_tables import lookups
 
 pytestmark = pytest.mark.spark
 
@@ -30,37 +33,6 @@ TWO, OVER_TIME, SUMMARY = "A dimension of two mirrors", "A dimension of two hist
 FACTS = "Facts"
 
 SourceRows = list[dict[str, str]]
-
-CUSTOMER = Source(table=TableName("shop", "customer"), columns={"id": "id", "name": "name"})
-DIMENSION = JoinDeclaration(
-    name=TableName("dw", "dim_customer"),
-    sources={
-        "customer": CUSTOMER,
-        "address": Source(table=TableName("shop", "address"), columns={"city": "city"}, on=("id",), to=("id",)),
-    },
-    history=History(),
-)
-ORDERS = Source(
-    table=TableName("shop", "orders"),
-    on=("customer",),
-    to=("id",),
-    aggregates={
-        "orders": Aggregate(Function.COUNT),
-        "total": Aggregate(Function.SUM, "amount"),
-        "most": Aggregate(Function.MAX, "amount"),
-        "newest": Aggregate(Function.LATEST, "amount", "at"),
-    },
-)
-LOOKED_UP = Source(
-    table=TableName("shop", "customer"),
-    columns={"customer_key": "version_key", "name": "name"},
-    on=("id",),
-    to=("customer",),
-    at="at",
-    otherwise={"customer_key": "-1"},
-)
-FACT = Source(table=TableName("shop", "orders"), columns={"id": "id", "amount": "amount"})
-
 
 TEXTS = {"name": Type("string"), "city": Type("string")}
 
@@ -76,22 +48,24 @@ def page_tables(history: History | None = None) -> dict[TableName, Dimension]:
 def dated_tables() -> Mapping[TableName, Dimension]:
     """Return the tables of the shop: orders have a time, and customers are versions with a surrogate key."""
     result = page_tables(History(validity_columns=ValidityColumns(surrogate=Surrogate.HASH)))
-    orders = result[FACT.table]
+    orders = result[TableName("shop", "orders")]
     columns = [Column("at", Type("timestamp")) if c.name == "at" else c for c in orders.schema]
-    return {**result, FACT.table: replace(orders, schema=Schema(tuple(columns)), history=None)}
+    return {**result, orders.name: replace(orders, schema=Schema(tuple(columns)), history=None)}
 
 
-DECLARED: Mapping[str, JoinDefinition] = {
-    TWO: validate_joined(DIMENSION, page_tables()),
-    OVER_TIME: validate_joined(DIMENSION, page_tables(History())),
-    SUMMARY: validate_joined(
-        replace(DIMENSION, sources={"customer": CUSTOMER, "orders": ORDERS}, history=None, unknown={}),
-        page_tables(),
-    ),
-    FACTS: validate_joined(
-        replace(DIMENSION, sources={"orders": FACT, "customer": LOOKED_UP}, history=None), dated_tables()
-    ),
-}
+def page_definitions(folder: Path) -> Mapping[str, JoinDefinition]:
+    """Return the joined tables that the settings of the page declare, by the titles of their examples."""
+    tables = '[defaults]\nkey = ["id"]\n[tables."shop.address"]\n[tables."shop.orders"]\n'
+    first, second = (fence.content for fence in fences(PAGE, "toml"))
+    found = load(write(folder, MEMORY, tables, '[tables."shop.customer"]\n', first)).joined
+    dimension, summary = (found[TableName("dw", name)] for name in ("dim_customer", "customer_summary"))
+    [fact] = load(write(folder, MEMORY, tables, second)).joined.values()
+    return {
+        TWO: validate_joined(dimension, page_tables()),
+        OVER_TIME: validate_joined(dimension, page_tables(History())),
+        SUMMARY: validate_joined(summary, page_tables()),
+        FACTS: validate_joined(fact, dated_tables()),
+    }
 
 
 def value_in(words: str) -> object:
@@ -143,10 +117,11 @@ def cell_text(cell: object) -> str:
     return "NULL" if cell is None else str(cell).lower() if isinstance(cell, bool) else str(cell)
 
 
-@pytest.mark.parametrize("title", DECLARED)
-def test_an_example_is_what_is_joined(active: SparkSession, title: str) -> None:
-    page_sections = sections(PAGE, 3)
-    joined_table, shop, compared = Table(active, DECLARED[title]), Shop(Random(0)), 0
+@pytest.mark.parametrize("title", [TWO, OVER_TIME, SUMMARY, FACTS])
+def test_an_example_is_what_is_joined(active: SparkSession, tmp_path: Path, title: str) -> None:
+    page_sections, definitions = sections(PAGE, 3), page_definitions(tmp_path)
+    assert set(page_sections) == set(definitions)
+    joined_table, shop, compared = Table(active, definitions[title]), Shop(Random(0)), 0
     [*events] = [table for table in tables(page_sections[TWO]) if "run" in table[0]] if title == OVER_TIME else []
     for table in [*events, *tables(page_sections[title])]:
         if "run" in table[0]:
@@ -157,5 +132,6 @@ def test_an_example_is_what_is_joined(active: SparkSession, title: str) -> None:
     assert compared == (2 if title in (SUMMARY, FACTS) else 1)
 
 
-def test_every_example_is_declared() -> None:
-    assert set(sections(PAGE, 3)) == set(DECLARED)
+def test_the_page_says_how_a_plan_describes_a_lookup(tmp_path: Path) -> None:
+    [words] = lookups(page_definitions(tmp_path)[FACTS].joined)
+    assert f'"{words}"' in text(PAGE)

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from functools import partial
-from itertools import product
 from random import Random
 from typing import Any
 
@@ -21,7 +20,6 @@ import joined_shops
 from history_model import of_one_key
 from joined_model import by_sql
 from joined_shops import COLUMNS, KINDS, Image, Shop, shapes
-from project import Project
 
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Key
@@ -50,15 +48,25 @@ def of_shops(name: str, place: int, source: Source) -> Source:
     return replace(source, columns=columns, on=on, to=("shop", *source.to) if source.to else ())
 
 
-def draw_declaration(shape: str, random: Random, **options: Any) -> JoinDeclaration:
-    """Return a declaration; rows that find none of one source go: of several, hardly any would be left."""
+def draw_declaration(
+    shape: str, random: Random, history: History | None = None, as_now: float = 0.0
+) -> JoinDeclaration:
+    """Return a declaration; rows that find none of one source go: of several, hardly any would be left.
+
+    A history has columns of several kinds. `as_now` is the share of the other sources that are as they are now.
+    """
     names = [*shapes()[shape]]
     inner = random.choice(names[1:])
     found = {
         name: replace(of_shops(name, place, one), way=JoinType.INNER if name == inner else JoinType.LEFT)
         for place, (name, one) in enumerate(shapes()[shape].items())
     }
-    return JoinDeclaration(name=TableName("dw", "joined"), sources=found, **options)
+    joined = JoinDeclaration(name=TableName("dw", "joined"), sources=found, unknown={})
+    if history is None:
+        return joined
+    now = {name for name in joined.others if as_now and random.random() < as_now}
+    sources = {name: replace(one, as_now=name in now) for name, one in found.items()}
+    return replace(joined, sources=sources, history=replace(history, kinds=kinds_of(joined)))
 
 
 def kinds_of(joined: JoinDeclaration) -> Mapping[str, Kind]:
@@ -106,35 +114,6 @@ class Captured(Shop):
         if was != key:
             self.put(name, was, time, None)
         self.put(name, key, time, event.image)
-
-
-@dataclass
-class Town:
-    """Many shops, whose tables are delivered as one."""
-
-    shops: Sequence[Captured]
-    files: int = 0
-
-    def change(self, names: Sequence[str], changes: range) -> None:
-        """Change each shop some times, now and late."""
-        for shop in self.shops:
-            for _ in range(shop.random.choice(changes)):
-                shop.change(names, late=True)
-                shop.now += shop.random.randrange(3)
-
-    def deliver(self, project: Project, names: Sequence[str]) -> None:
-        """Deliver the new changes of each table in two files."""
-        self.files += 1
-        lines: dict[str, list[str]] = defaultdict(list)
-        for number, shop in enumerate(self.shops):
-            for event in shop.events[shop.delivered :]:
-                lines[event.name].append(change_line(number, event))
-            shop.delivered = len(shop.events)
-        for name, part in product(names, range(2)):
-            half = len(lines[name]) // 2
-            written = lines[name][:half] if part == 0 else lines[name][half:]
-            if written:
-                project.put(f"202611{self.files:02}-10000000{part}.csv", "".join(written), f"shop/{name}")
 
 
 def change_line(number: int, event: Event) -> str:
@@ -285,28 +264,16 @@ class JoinedShops:
         return self.moments
 
 
-@dataclass
-class CheckedTable(JoinedShops):
-    """A joined table in a lake, and its comparison with the shops after each run."""
-
-    def rows(self, project: Project) -> list[Mapping[str, Any]]:
-        """Return its rows as a reader other than Spark finds them, with times as the shops count them."""
-        name, columns = self.joined.name, self.joining.dimension.stored.schema.names
-        found = project.read(name.table, name.schema, tuple(columns))
-        return [dict(zip(columns, map(as_number, row), strict=True)) for row in found]
-
-    def check(self, project: Project, ran: int) -> None:
-        """Compare it, after a run of that day, with the expected rows."""
-        self.beginning = -day_of(ZERO) * (24 if self.joining.over_time else 1)
-        shown = {}
-        for row in self.rows(project):
-            key = tuple(row[name] for name in self.joining.dimension.key)
-            own = {name: row[name] for name in self.joining.dimension.schema.names}
-            previous = {name: value for name, value in row.items() if name.startswith("previous_")}
-            place = (key, row.get("valid_from", 0))
-            assert place not in shown
-            shown[place] = (row.get("valid_to"), own, previous)
-        check_equal(shown, self.expected(ran), f"after the run of day {ran}")
+def seen(joining: JoinDefinition, rows: Iterable[Mapping[str, Any]]) -> Seen:
+    """Return the rows of a joined table, whose times are numbers, by key and beginning."""
+    result: dict[tuple[Key, int], tuple[int | None, Image, Image]] = {}
+    for row in rows:
+        place = (tuple(row[name] for name in joining.dimension.key), row.get("valid_from", 0))
+        assert place not in result
+        own = {name: row[name] for name in joining.dimension.schema.names}
+        previous = {name: value for name, value in row.items() if name.startswith("previous_")}
+        result[place] = (row.get("valid_to"), own, previous)
+    return result
 
 
 def check_equal(found: Mapping[Any, object], right: Mapping[Any, object], when: str) -> None:
@@ -316,12 +283,12 @@ def check_equal(found: Mapping[Any, object], right: Mapping[Any, object], when: 
     assert not differing, f"{when} {len(differing)} of {len(right)} differ: {examples}"
 
 
-def as_number(value: Any) -> Any:
-    """Return a time as the shops count it, and a day by how many there are since their first one."""
+def as_number(value: Any, zero: datetime = ZERO, unit: timedelta = timedelta(hours=1)) -> Any:
+    """Return a time in units since `zero`, as the shops count it, and a day by how many there are since then."""
     if isinstance(value, datetime):
         at = value.replace(tzinfo=UTC) if value.tzinfo is None else value
-        return (at - ZERO) // timedelta(hours=1)
-    return (value - ZERO.date()).days if isinstance(value, date) else value
+        return (at - zero) // unit
+    return (value - zero.date()).days if isinstance(value, date) else value
 
 
 def day_of(at: datetime) -> int:

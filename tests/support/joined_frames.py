@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, date, datetime, timedelta
-from random import Random
+from datetime import UTC, datetime, timedelta
+from itertools import chain
 from typing import Any
 
 from frames import to_frame
-from joined_feeds import JoinedShops, Seen
-from joined_shops import Changes, Image, Rows, SourceChange, SourceRow
+from joined_feeds import JoinedShops, Seen, as_number, seen
+from joined_shops import Changes, Rows, SourceChange, SourceRow
 from pyspark.sql import DataFrame, SparkSession
 
-from lakeward.adapters.formats.shared.rows.system_columns import row_columns
+from lakeward.adapters.formats.shared.rows.system_columns import column_types
 from lakeward.adapters.spark.joined.difference import Difference, compare_history, compare_mirror
 from lakeward.adapters.spark.joined.joined_rows import find_omitted_rows, join_frames
 from lakeward.adapters.spark.joined.source_frames import JoinedSource, sources_of
@@ -21,7 +21,7 @@ from lakeward.adapters.spark.joined.touched_keys import find_touched_keys
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.types import ddl
-from lakeward.core.events import Cell, Key, key_of
+from lakeward.core.events import Key, key_of
 from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit, SourceState, plan_join
@@ -51,8 +51,7 @@ class Table:
 
     @property
     def columns(self) -> Mapping[str, str]:
-        stored = self.joining.dimension.stored
-        types = {**{c.name: c.type for c in stored.schema}, **row_columns(self.joining.dimension)}
+        types = column_types(self.joining.dimension)
         return {name: ddl(type_) for name, type_ in types.items() if name != names.BATCH}
 
     def stored(self) -> DataFrame:
@@ -62,9 +61,12 @@ class Table:
 
     def compared(self, plan: JoinPlan, tables: Mapping[str, Rows], changes: Changes) -> Difference:
         of = sources_of(self.joining)
-        frames = {name: self._frame(of[name], rows) for name, rows in tables.items()}
+        frames = {name: self._frame(of[name], chain(*rows.values())) for name, rows in tables.items()}
         keys = {name: self._changed(of[name], found) for name, found in changes.items()}
-        before = {name: self._before(of[name], found) for name, found in changes.items()}
+        before = {
+            name: self._frame(of[name], [SourceRow(cells) for one in found.values() for cells in one.before])
+            for name, found in changes.items()
+        }
         touched = find_touched_keys(self.joining, keys, before, frames) if plan.since else None
         rows = join_frames(self.joining, frames, touched)
         assert find_omitted_rows(self.joining, frames) == omitted_rows(self.joining, tables)
@@ -85,17 +87,11 @@ class Table:
         self.rows |= {start + number: row for number, row in enumerate(written)}
         self.wrote = len(written)
 
-    def _frame(self, source: JoinedSource, rows: Rows) -> DataFrame:
-        return self._named(source, [_row(source, one) for of_key in rows.values() for one in of_key])
-
-    def _before(self, source: JoinedSource, changes: Mapping[Key, SourceChange]) -> DataFrame:
-        return self._named(
-            source, [_row(source, SourceRow(cells)) for one in changes.values() for cells in one.before]
-        )
-
-    def _named(self, source: JoinedSource, rows: list[tuple[Any, ...]]) -> DataFrame:
-        own = ", ".join(f"{column.name} {ddl(column.type)}" for column in source.table.stored.schema)
-        frame = to_frame(self.spark, rows, f"{own}, known bigint, since bigint, until bigint")
+    def _frame(self, source: JoinedSource, rows: Iterable[SourceRow]) -> DataFrame:
+        schema = source.table.stored.schema
+        own = ", ".join(f"{column.name} {ddl(column.type)}" for column in schema)
+        listed = [(*map(one.cells.get, schema.names), one.instant, one.valid_from, one.valid_to) for one in rows]
+        frame = to_frame(self.spark, listed, f"{own}, known bigint, since bigint, until bigint")
         return source.select_needed(frame, "known", "since", "until")
 
     def _changed(self, source: JoinedSource, changes: Mapping[Key, SourceChange]) -> DataFrame:
@@ -105,33 +101,10 @@ class Table:
         return to_frame(self.spark, rows, f"{listed}, {source.instant} bigint")
 
     def shown(self) -> Seen:
-        """Return what a reader sees of each row."""
-        found: dict[tuple[Key, int], tuple[int | None, Image, Image]] = {}
-        for row in self.rows.values():
-            cells = dict(zip(self.columns, row, strict=True))
-            own = {name: cells[name] for name in self.joining.dimension.schema.names}
-            previous = {name: value for name, value in cells.items() if name.startswith("previous_")}
-            begins, ends = (instant_of(cells.get(name)) for name in ("valid_from", "valid_to"))
-            place = (key_of(cells, self.joining.dimension.key) or (), begins or 0)
-            assert place not in found
-            found[place] = (ends, own, previous)
-        return found
-
-
-def _row(source: JoinedSource, one: SourceRow) -> tuple[Any, ...]:
-    cells = [one.cells.get(name) for name in source.table.stored.schema.names]
-    return (*cells, one.instant, one.valid_from, one.valid_to)
-
-
-def instant_of(value: Cell) -> int | None:
-    """Return the instant of a time or day that Spark shows."""
-    match value:
-        case datetime():
-            return (value.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
-        case date():
-            return value.toordinal() - EPOCH.toordinal()
-        case _:
-            return None
+        """Return what a reader sees of each row, with times as Spark counts them."""
+        unit = timedelta(microseconds=1)
+        rows = [[as_number(value, EPOCH, unit) for value in row] for row in self.rows.values()]
+        return seen(self.joining, [dict(zip(self.columns, row, strict=True)) for row in rows])
 
 
 def omitted_rows(joining: JoinDefinition, tables: Mapping[str, Rows]) -> OmittedRows:
@@ -149,15 +122,15 @@ class Town(JoinedShops):
     def sources(self) -> Sequence[str]:
         return list(self.joined.sources)
 
-    def change(self, random: Random, *, is_new: bool) -> None:
+    def change(self, *, is_new: bool) -> None:
         """Change each shop some times; one that is new gets most of its rows."""
         late = any(self.joining.reads_versions(name) for name in self.sources)
         for shop in self.shops:
             if self.each_change:
-                shop.now += 0 if is_new else 1 + random.randrange(3)
-            for _ in range(15 if is_new else 1 if self.each_change else random.randrange(5)):
+                shop.now += 0 if is_new else 1 + shop.random.randrange(3)
+            for _ in range(15 if is_new else 1 if self.each_change else shop.random.randrange(5)):
                 shop.change(self.sources, late=late)
-                shop.now += 0 if self.each_change else random.randrange(3)
+                shop.now += 0 if self.each_change else shop.random.randrange(3)
 
     def tables(self) -> Mapping[str, Rows]:
         return {name: self._rows(name) for name in self.sources}

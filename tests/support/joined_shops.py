@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from random import Random
 
 from history_model import periods
@@ -163,21 +164,19 @@ class Shop:
 
     def rows(self, name: str) -> dict[Key, list[SourceRow]]:
         """Return the rows of a table as they are now, with the times of their last changes."""
-        found: dict[Key, list[SourceRow]] = {}
-        for (of, key), moments in self.log.items():
-            time, image = sorted(moments, key=lambda moment: moment[0])[-1]
-            if of == name and image is not None:
-                found[(key,)] = [SourceRow(image, time)]
-        return found
+        return {(key,): [SourceRow(image, time)] for key, time, image in self._states(name, inf)}
 
     def at(self, name: str, time: int) -> list[Image]:
         """Return the rows of a table as they were at a time."""
-        found = []
-        for (of, _), moments in self.log.items():
-            past = [moment for moment in sorted(moments, key=lambda moment: moment[0]) if moment[0] <= time]
-            if of == name and past and past[-1][1] is not None:
-                found.append(past[-1][1])
-        return found
+        return [image for _, _, image in self._states(name, time)]
+
+    def _states(self, name: str, upto: float) -> Iterator[tuple[int, int, Image]]:
+        """Yield the key of each row of a table at a time, its last change up to then, and its image."""
+        for (of, key), moments in self.log.items():
+            past = [moment for moment in sorted(moments, key=lambda moment: moment[0]) if moment[0] <= upto]
+            time, image = past[-1] if past else (0, None)
+            if of == name and image is not None:
+                yield key, time, image
 
     def touched(self, joining: JoinDefinition) -> Changes:
         """Return the changes since the last batch, with no more of the rows before than is needed."""

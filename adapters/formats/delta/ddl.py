@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from lakeward.adapters.formats.delta.options import TableOptions
 from lakeward.adapters.formats.delta.writes.schema_evolution import MAPPING, needs_mapping
-from lakeward.adapters.formats.shared.rows.system_columns import row_columns
+from lakeward.adapters.formats.shared.rows.system_columns import column_types
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
@@ -23,7 +23,7 @@ DOMAIN_METADATA: Final = {"delta.feature.domainMetadata": "supported"}
 
 def create(spark: SparkSession, path: str, dimension: Dimension, options: TableOptions) -> None:
     """Create the table of a dimension."""
-    columns = {**{c.name: c.type for c in dimension.stored.schema}, **row_columns(dimension)}
+    columns = column_types(dimension)
     properties = {
         **DOMAIN_METADATA,
         "delta.enableDeletionVectors": str(options.write_mode == "merge-on-read").lower(),

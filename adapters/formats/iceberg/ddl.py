@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from lakeward.adapters.formats.iceberg.checks import MODES, check_options, sort_field, transform
 from lakeward.adapters.formats.iceberg.java import Jvm
 from lakeward.adapters.formats.iceberg.options import TableOptions
-from lakeward.adapters.formats.shared.rows.system_columns import row_columns
+from lakeward.adapters.formats.shared.rows.system_columns import column_types
 from lakeward.adapters.spark.sql.names import quoted, text
 from lakeward.adapters.spark.sql.types import ddl
 from lakeward.core.dimension import Dimension
@@ -39,7 +39,7 @@ def create_main(
         **dict.fromkeys(MODES, options.write_mode),
         **options.properties,
     }
-    columns = {**{c.name: c.type for c in dimension.stored.schema}, **row_columns(dimension)}
+    columns = column_types(dimension)
     listed = ", ".join(f"{quoted(column)} {ddl(type_)}" for column, type_ in columns.items())
     partitions = ", ".join(transform(item, dimension.stored) for item in options.partition_by)
     partition_sql = f"PARTITIONED BY ({partitions}) " if partitions else ""

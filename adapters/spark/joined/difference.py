@@ -16,14 +16,14 @@ from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.history.instants import of_time
 from lakeward.adapters.spark.history.version_rows import STORED, VersionRows, tail
 from lakeward.adapters.spark.history.versions import Versions, equal
-from lakeward.adapters.spark.joined.source_frames import AT, INSTANT, IS_UNKNOWN
+from lakeward.adapters.spark.joined.source_frames import AT, INSTANT, IS_UNKNOWN, literal
 from lakeward.adapters.spark.merge.resolution import FILE, POS
 from lakeward.adapters.spark.schema_changes.schema_alignment import fitted
 from lakeward.adapters.spark.sql import names
 from lakeward.adapters.spark.sql.fragments import let, struct
 from lakeward.adapters.spark.sql.keys import key_columns, key_text
 from lakeward.adapters.spark.sql.names import quoted, text
-from lakeward.adapters.spark.sql.types import ddl, ddl_of
+from lakeward.adapters.spark.sql.types import ddl_of
 from lakeward.core.history.options import ByRun, History
 from lakeward.core.joined.join_definition import BEGINNING
 from lakeward.core.joined.plan import BEYOND_OPEN_END, JoinPlan
@@ -68,8 +68,8 @@ def compare_mirror(
     dimension = plan.joining.dimension
     key = list(dimension.key)
     own = {c.name: c.type for c in dimension.schema}
-    missing = {name: type_ for name, type_ in own.items() if name not in stored_rows.columns}
-    nulls = [f"CAST(NULL AS {ddl(type_)}) AS {quoted(name)}" for name, type_ in missing.items()]
+    missing = [c for c in dimension.schema if c.name not in stored_rows.columns]
+    nulls = [f"{literal(None, c.type)} AS {quoted(c.name)}" for c in missing]
     stored_rows = fitted(stored_rows, dimension.schema).selectExpr("*", *nulls)
     cells = struct({f"c{i}": quoted(name) for i, name in enumerate(own)})
     stored = stored_rows.selectExpr(*map(quoted, key), f"{cells} AS {STORED}", FILE, POS)
@@ -158,29 +158,26 @@ def _version_rows(plan: JoinPlan) -> VersionRows:
 def _versions_of_last_row(plan: JoinPlan, versions: Versions) -> str:
     """Return SQL for the versions of a key of which only the last joined row is known."""
     bindings = {"row": f"try_element_at({_JOINED}, 1)", "last": "try_element_at(base, -1)"}
-    begins = _change_instant(plan)
-    at = f"CASE WHEN row.is_unknown AND size(base) = 0 THEN {BEGINNING}L ELSE {begins} END"
-    return let({**bindings, "e": _event(plan, versions, at)}, _after(versions, "base", "row"))
+    begins = f"CASE WHEN row.is_unknown AND size(base) = 0 THEN {BEGINNING}L ELSE {_change_instant(plan)} END"
+    return let(bindings, _next_versions(plan, versions, "base", begins))
 
 
 def _versions_over_time(plan: JoinPlan, versions: Versions) -> str:
     """Return SQL for the versions of a key with one joined row for each instant."""
-    in_order = f"array_sort({_JOINED}, {_BY_INSTANT})"
-    step = let({"e": _event(plan, versions, "row.instant")}, _after(versions, "so_far", "row"))
-    return f"aggregate({in_order}, {versions.none}, (so_far, row) -> {step})"
+    step = _next_versions(plan, versions, "so_far", "row.instant")
+    return f"aggregate(array_sort({_JOINED}, {_BY_INSTANT}), {versions.none}, (so_far, row) -> {step})"
 
 
-def _after(versions: Versions, before: str, row: str) -> str:
-    """Return SQL for the versions of a key after its joined row changed or was removed."""
-    opened = versions.opened(before, f"{row}.cells")
-    return f"CASE WHEN {row}.cells IS NULL THEN {versions.closed(before)} ELSE {opened} END"
+def _next_versions(plan: JoinPlan, versions: Versions, before: str, instant: str) -> str:
+    """Return SQL for the versions of a key after its joined row (`row`) changed or was removed at an instant.
 
-
-def _event(plan: JoinPlan, versions: Versions, instant: str) -> str:
-    """Return SQL for the change of a joined row as an event of `Versions`; its place is that of the batch."""
+    The change is an event `e` of `Versions`; its place is that of the batch.
+    """
     sequence = f"CAST(0 AS {names.sequence_type(versions.sequences)})"
     place = struct({"s": sequence, "o": f"{plan.batch}L", "r": "0L"})
-    return struct({"instant": instant, "place": place, "old": "string(NULL)"})
+    opened = versions.opened(before, "row.cells")
+    after = f"CASE WHEN row.cells IS NULL THEN {versions.closed(before)} ELSE {opened} END"
+    return let({"e": struct({"instant": instant, "place": place, "old": "string(NULL)"})}, after)
 
 
 def _change_instant(plan: JoinPlan) -> str:

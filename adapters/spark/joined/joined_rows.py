@@ -112,9 +112,8 @@ def _unknown(joining: JoinDefinition, spark: SparkSession) -> DataFrame | None:
     cells = joining.unknown
     if cells is None:
         return None
-    values = {c.name: (literal(cells[c.name], c.type), ddl(c.type)) for c in joining.dimension.schema}
-    columns = [f"CAST({value} AS {type_}) AS {quoted(name)}" for name, (value, type_) in values.items()]
-    return spark.range(1).selectExpr(*columns)
+    schema = joining.dimension.schema
+    return spark.range(1).selectExpr(*[f"{literal(cells[c.name], c.type)} AS {quoted(c.name)}" for c in schema])
 
 
 def find_omitted_rows(joining: JoinDefinition, tables: Frames) -> OmittedRows:
@@ -130,9 +129,7 @@ def find_omitted_rows(joining: JoinDefinition, tables: Frames) -> OmittedRows:
     if cells is not None:
         types = {column.name: column.type for column in joining.dimension.schema}
         pairs = zip(driving.links, joining.dimension.key, strict=True)
-        is_unknown = " AND ".join(
-            f"{link} = CAST({literal(cells[name], types[name])} AS {ddl(types[name])})" for link, name in pairs
-        )
+        is_unknown = " AND ".join(f"{link} = {literal(cells[name], types[name])}" for link, name in pairs)
     rows = tables[driving.name].where(f"{is_keyless} OR {is_unknown}")
     [(keyless, unknown)] = rows.selectExpr(f"count_if({is_keyless})", f"count_if({is_unknown})").collect()
     return OmittedRows(keyless, unknown > 0)

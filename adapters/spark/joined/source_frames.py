@@ -168,8 +168,7 @@ class JoinedSource:
     def _defaults(self) -> Mapping[str, str]:
         """Return the values that columns of this source have in joined rows that find none of its rows."""
         cells = self.joining.otherwise(self.name)
-        types = {c.name: c.type for c in self.joining.dimension.schema if c.name in cells}
-        return {own: f"CAST({literal(cells[own], type_)} AS {ddl(type_)})" for own, type_ in types.items()}
+        return {c.name: literal(cells[c.name], c.type) for c in self.joining.dimension.schema if c.name in cells}
 
 
 def sources_of(joining: JoinDefinition) -> Mapping[str, JoinedSource]:
@@ -178,10 +177,11 @@ def sources_of(joining: JoinDefinition) -> Mapping[str, JoinedSource]:
 
 
 def literal(value: Cell, type_: Type) -> str:
-    """Return a value as an SQL literal that can be cast to its type."""
-    if value is None:
-        return "NULL"
-    return f"X'{value.hex()}'" if isinstance(value, bytes) else text(text_of(value, type_))
+    """Return a value as an SQL literal of its type."""
+    written = "NULL"
+    if value is not None:
+        written = f"X'{value.hex()}'" if isinstance(value, bytes) else text(text_of(value, type_))
+    return f"CAST({written} AS {ddl(type_)})"
 
 
 def numbered(links: Sequence[str]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import pytest
+from types_of_columns import columns
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import ConfigError
@@ -13,33 +14,24 @@ from lakeward.core.events import Sequences
 from lakeward.core.history.options import ByColumn, ByRun, History, Kind, Surrogate, ValidityColumns
 from lakeward.core.joined.check import type_of, validate_joined
 from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
-from lakeward.core.schema import Column, Schema, Type, parse_type
+from lakeward.core.schema import Type, parse_type
 
 SHOP = "shop"
 
 
-def table(of: str, key: str = "id", /, **columns: str) -> Dimension:
-    schema = Schema(tuple(Column(column, parse_type(type_)) for column, type_ in columns.items()))
-    return Dimension(name=TableName(SHOP, of), schema=schema, key=(key,) if key else ())
+def table(of: str, *key: str, **types: str) -> Dimension:
+    return Dimension(name=TableName(SHOP, of), schema=columns(**types), key=key)
 
 
+MOMENTS = {"at": "timestamp", "day": "date", "number": "int", "price": "decimal(8,2)"}
+"""The columns of orders that a lookup may name."""
 TABLES = {
     found.name: found
     for found in (
-        table("customer", id="int", name="string", region="string", seen="timestamp", tags="list<string>"),
-        table("address", id="int", customer="bigint", city="string", moved="date", tags="list<string>"),
-        table(
-            "orders",
-            id="int",
-            customer="int",
-            amount="double",
-            tags="list<string>",
-            at="timestamp",
-            day="date",
-            number="int",
-            price="decimal(8,2)",
-        ),
-        table("log", "", line="string"),
+        table("customer", "id", id="int", name="string", region="string", seen="timestamp", tags="list<string>"),
+        table("address", "id", id="int", customer="bigint", city="string", moved="date", tags="list<string>"),
+        table("orders", "id", id="int", customer="int", amount="double", tags="list<string>", **MOMENTS),
+        table("log", line="string"),
     )
 }
 CUSTOMER = Source(table=TableName(SHOP, "customer"), columns={"id": "id", "name": "name"})
@@ -108,9 +100,9 @@ def test_a_joined_table_has_the_selected_columns_and_the_key_of_the_driving_sour
         ),
         TABLES,
     )
-    columns = "customer_id int, again int, name string, city string, orders bigint, last_tags list<string>"
+    own = "customer_id int, again int, name string, city string, orders bigint, last_tags list<string>"
     assert found.dimension.key == ("customer_id",)
-    assert ", ".join(f"{column.name} {column.type}" for column in found.dimension.schema) == columns
+    assert ", ".join(f"{column.name} {column.type}" for column in found.dimension.schema) == own
 
 
 def test_a_joined_table_of_groups_has_their_columns_as_its_key() -> None:
@@ -346,25 +338,22 @@ def test_an_aggregate_has_a_type_that_holds_it(function: Function, column: str, 
     assert type_of(Aggregate(function, "v"), parse_type(column)) == (None if type_ is None else parse_type(type_))
 
 
+SINCE = {"customer_key": "version_key", "since": "valid_from"}
+
+
 @pytest.mark.parametrize(
-    ("history", "columns", "types", "otherwise"),
+    ("history", "selection", "types", "otherwise"),
     [
         (HASHED, LOOKUP.columns, "customer_key string, name string", "-1"),
-        (
-            KEYED_BY_DAY,
-            {"customer_key": "version_key", "since": "valid_from"},
-            "customer_key bigint, since date",
-            -1,
-        ),
+        (KEYED_BY_DAY, SINCE, "customer_key bigint, since date", -1),
     ],
 )
 def test_a_lookup_selects_columns_that_the_history_adds_and_reads_all_versions(
-    history: History, columns: Mapping[str, str], types: str, otherwise: object
+    history: History, selection: Mapping[str, str], types: str, otherwise: object
 ) -> None:
-    city = replace(ADDRESS, columns={"city": "city"}, to=("id",), beside="customer")
-    found = validate_joined(
-        facts(replace(LOOKUP, columns=columns), city=city), with_history(TABLES, customer=history)
-    )
+    city = replace(ADDRESS, beside="customer")
+    declared = facts(replace(LOOKUP, columns=selection), city=city)
+    found = validate_joined(declared, with_history(TABLES, customer=history))
     own = ", ".join(f"{column.name} {column.type}" for column in found.dimension.schema)
     assert own == f"id int, {types}, city string"
     assert found.otherwise("customer") == {"customer_key": otherwise}

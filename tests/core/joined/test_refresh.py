@@ -33,7 +33,10 @@ ONE_KEY = SkippedKeys(2, '["7"]: two versions are valid at once (valid_from = 20
 
 @dataclass
 class Lake:
-    """A lake that counts what it is asked to write; `races` commits are lost to others, keys are `left`."""
+    """A lake and its joined table, which counts what it is asked to write.
+
+    `races` commits are lost to others, and keys are `left`.
+    """
 
     states: dict[TableName, TableState] = field(default_factory=dict)
     batch: int = 1
@@ -44,6 +47,7 @@ class Lake:
     closed: int = 0
     merges: list[MergePlan] = field(default_factory=list)
     joining: JoinDefinition | None = None
+    name: str = "lake.dw.dim"
 
     def __post_init__(self) -> None:
         self.states |= {name: TableState(Progress(batch=1), one.schema) for name, one in TABLES.items()}
@@ -51,44 +55,36 @@ class Lake:
     def table_state(self, dimension: Dimension) -> TableState:
         return self.states.get(dimension.name, TableState(Progress(), None))
 
-    def joined(self, joining: JoinDefinition) -> Table:
+    def joined(self, joining: JoinDefinition) -> Lake:
         self.joining = joining
-        return Table(self, joining)
-
-
-@dataclass
-class Table:
-    lake: Lake
-    joining: JoinDefinition
-    name: str = "lake.dw.dim"
+        return self
 
     def state(self) -> TableState:
-        return self.lake.table_state(self.joining.dimension)
+        return self.states.get(JOINED.name, TableState(Progress(), None))
 
     def sources(self, progress: JoinProgress | None) -> Mapping[str, SourceState]:
-        now = SourceCommit(self.lake.batch, str(self.lake.batch))
-        return {name: SourceState(now=now) for name in self.joining.joined.sources}
+        return dict.fromkeys(SOURCES, SourceState(now=SourceCommit(self.batch, str(self.batch))))
 
     def resolve(self, plan: JoinPlan, merge: MergePlan) -> MergeResult:
-        self.lake.merges.append(merge)
+        self.merges.append(merge)
         return MergeResult(
             counts=Counts(),
-            written=self.lake.written,
-            removed=2 if self.lake.written else 0,
+            written=self.written,
+            removed=2 if self.written else 0,
             current=1,
-            skipped_keys=self.lake.left,
-            omitted_rows=self.lake.unshown,
+            skipped_keys=self.left,
+            omitted_rows=self.unshown,
             close=self.close,
         )
 
     def close(self) -> None:
-        self.lake.closed += 1
+        self.closed += 1
 
     def commit(self, merge: MergePlan, resolved: MergeResult, progress: Progress) -> Commit:
-        if self.lake.races:
-            self.lake.races -= 1
+        if self.races:
+            self.races -= 1
             raise CommitConflict("another writer was there first")
-        self.lake.states[self.joining.joined.name] = TableState(progress, merge.evolution.schema)
+        self.states[JOINED.name] = TableState(progress, merge.evolution.schema)
         return Commit("c", resolved.written, resolved.removed)
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 from commands import Command
-from pages import fences, text
 from projects import MEMORY, write
 
 from lakeward.core.dimension import TableName
@@ -14,7 +13,6 @@ from lakeward.core.errors import ConfigError
 from lakeward.core.history.options import ByRun, History
 from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType, Source
 from lakeward.entrypoints.settings.configuration import load
-from lakeward.entrypoints.views.joined_tables import lookups
 
 NAME = TableName("dw", "dim")
 TABLES = """
@@ -108,6 +106,7 @@ def test_options_of_the_table_format_are_keys_of_a_joined_table(tmp_path: Path) 
         ([CUSTOMER.replace("dw.dim", "dw.*")], "its name is a pattern"),
         ([CUSTOMER.replace("dw.dim", "shop.orders__changes")], "a side table of shop.orders"),
         ([CUSTOMER, ORDERS.replace("orders =", '"" =')], "'' cannot name a column"),
+        ([CUSTOMER, ORDERS, "otherwise = { orders = [] }\n"], "otherwise"),
         ([CUSTOMER.replace("sources.customer", 'sources.""')], "'' cannot name a source"),
         ([CUSTOMER, '[tables."shop.log"]\n', CUSTOMER.replace("dim", "b").replace("Customer", "log")], "no key"),
     ],
@@ -192,43 +191,3 @@ def test_a_lake_that_cannot_join_is_refused(lakeward: Command, tmp_path: Path) -
     ended = lakeward("run", "--once")
     assert ended.code == 1
     assert "tables of the kind 'memory' cannot be joined" in ended.err
-
-
-def test_the_example_of_the_page_is_right(tmp_path: Path) -> None:
-    [example, facts] = [fence.content for fence in fences("docs/explanation/joined.md", "toml")]
-    found = load(write(tmp_path, MEMORY, TABLES, example)).joined
-    assert [str(name) for name in found] == ["dw.dim_customer", "dw.customer_summary"]
-    found = load(write(tmp_path, MEMORY, CUSTOMERS, facts)).joined
-    fact = found[TableName("dw", "fact_orders")]
-    assert fact.sources["customer"] == LOOKED_UP
-    [words] = lookups(fact)
-    assert f'"{words}"' in text("docs/explanation/joined.md")
-    wrong = {'at = "at"': ('at = "when"', "orders has no column when"), "= -1 }": ("= [] }", "otherwise")}
-    for right, (other, said) in wrong.items():
-        assert right in facts
-        with pytest.raises(ConfigError, match=said):
-            load(write(tmp_path, MEMORY, CUSTOMERS, facts.replace(right, other)))
-
-
-CUSTOMERS = """
-[defaults]
-key = ["id"]
-
-[tables."shop.customer".columns]
-id = "int"
-name = "string"
-
-[tables."shop.orders".columns]
-id = "bigint"
-customer = "int"
-amount = "decimal(8,2)"
-at = "timestamp"
-"""
-LOOKED_UP = Source(
-    table=TableName("shop", "customer"),
-    columns={"customer_key": "version_key", "name": "name"},
-    on=("id",),
-    to=("customer",),
-    at="at",
-    otherwise={"customer_key": "-1"},
-)

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from joined_shops import shapes, tables_of
 
-from lakeward.core.dimension import Dimension, TableName
+from lakeward.core.dimension import TableName
+from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import JoinDeclaration, JoinType, Source
-from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
 from lakeward.core.joined.refresh import PreparedJoin
-from lakeward.core.schema import Schema
 from lakeward.entrypoints.views.joined_tables import batch_text, lookups
 
 ORDERS = Source(table=TableName("shop", "orders"), columns={"id": "id"})
@@ -25,11 +25,7 @@ CUSTOMER = Source(
     otherwise={"customer_key": "-1"},
 )
 
-JOINING = JoinDefinition(
-    joined=JoinDeclaration(name=TableName("dw", "facts"), sources={"orders": ORDERS}),
-    tables={"orders": Dimension(name=ORDERS.table, key=("id",), schema=Schema(()))},
-    dimension=Dimension(name=TableName("dw", "facts"), key=("id",), schema=Schema(())),
-)
+JOINING = validate_joined(JoinDeclaration(name=TableName("dw", "facts"), sources=shapes()["facts"]), tables_of())
 
 
 def plan_of(since: dict[str, int], *whole: str) -> JoinPlan:

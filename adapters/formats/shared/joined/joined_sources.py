@@ -13,7 +13,7 @@ from lakeward.adapters.formats.shared.change_log.batch_record import BatchRecord
 from lakeward.adapters.formats.shared.change_log.retention import beyond, next_trim
 from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
 from lakeward.adapters.formats.shared.operations.opened_table import FormatTable
-from lakeward.adapters.formats.shared.rows.system_columns import row_columns
+from lakeward.adapters.formats.shared.rows.system_columns import column_types
 from lakeward.adapters.formats.shared.rows.table_rows import with_default_positions
 from lakeward.adapters.formats.shared.side_tables.keys import with_exact_columns
 from lakeward.adapters.spark.history.instants import of_cell, of_countable, of_time
@@ -59,10 +59,8 @@ class SourceReader:
         """Return the keys that changed since the source was read last, each with the instant of its last change."""
         written_rows = self._select_needed(self._read(self._now.batch).where(f"{names.BATCH} > {self._since}"))
         keys = [written_rows.select(*self.source.key, self.source.instant), *self._removed_keys()]
-        instant = f"max({self.source.instant}) AS {self.source.instant}"
-        all_keys = (
-            reduce(DataFrame.unionByName, keys).groupBy(*self.source.key).agg(F.expr(instant)).localCheckpoint()
-        )
+        newest = F.expr(f"max({self.source.instant}) AS {self.source.instant}")
+        all_keys = reduce(DataFrame.unionByName, keys).groupBy(*self.source.key).agg(newest).localCheckpoint()
         state = state_of(self.table)
         if state is None or state.remembers > self._since:
             raise CommitConflict(f"{self._dimension.name}: it forgot deletes behind batch {self._since} meanwhile")
@@ -83,13 +81,9 @@ class SourceReader:
         name = None if lineage is None else lineage.commit_showing(batch)
         if name is None:
             raise CommitConflict(f"{self._dimension.name}: its rows as of batch {batch} went meanwhile")
-        stored = self._dimension.stored.schema
-        rows = fitted(
-            rename_columns(with_default_positions(self.table.as_of(name)), self._dimension.new_names), stored
-        )
-        types = {c.name: ddl(c.type) for c in stored}
-        types |= {name: ddl(type_) for name, type_ in row_columns(self._dimension).items()}
-        rows = with_exact_columns(rows, types)
+        rows = rename_columns(with_default_positions(self.table.as_of(name)), self._dimension.new_names)
+        types = {name: ddl(type_) for name, type_ in column_types(self._dimension).items()}
+        rows = with_exact_columns(fitted(rows, self._dimension.stored.schema), types)
         return rows if self._version_rows is None else self._version_rows.read(rows)
 
     @property
@@ -140,20 +134,18 @@ class SourceReader:
         events = self.table.side_tables.change_log.every_event(self._now.batch)
         if events is None:
             return []
+        are_new = f"{names.BATCH} > {self._since}"
         if names.OLD in events.columns:
-            removed = find_changed_keys(self._dimension, events, f"{names.BATCH} > {self._since}")
+            removed = find_changed_keys(self._dimension, events, are_new)
         else:
-            is_delete = f"{names.OPERATION} = '{Operation.DELETE.value}'"
-            deletes = is_delete if self._version_rows is None else "true"
-            removed = events.where(f"{names.BATCH} > {self._since} AND {deletes}")
+            removed = events.where(are_new)
+            if self._version_rows is None:
+                removed = removed.where(f"{names.OPERATION} = '{Operation.DELETE.value}'")
         history = self._dating_history
         time = "bigint(NULL)" if history is None else of_countable(of_time(names.TIME, history), history)
         columns = zip(self._dimension.key, self.source.key, strict=True)
-        return [
-            removed.selectExpr(
-                *[f"{quoted(n)} AS {column}" for n, column in columns], f"{time} AS {self.source.instant}"
-            )
-        ]
+        key = [f"{quoted(name)} AS {column}" for name, column in columns]
+        return [removed.selectExpr(*key, f"{time} AS {self.source.instant}")]
 
 
 def state_of(table: FormatTable, passed: SourceCommit | None = None) -> SourceState | None:

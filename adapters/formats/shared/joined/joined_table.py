@@ -13,8 +13,9 @@ from lakeward.adapters.formats.shared.operations.opened_table import FormatTable
 from lakeward.adapters.formats.shared.resolution.merge_result import MergeDetail
 from lakeward.adapters.formats.shared.rows.new_rows import rows_to_write
 from lakeward.adapters.formats.shared.rows.partition_values import Partitions
-from lakeward.adapters.formats.shared.rows.system_columns import row_columns
+from lakeward.adapters.formats.shared.rows.system_columns import column_types
 from lakeward.adapters.formats.shared.rows.table_rows import TableSnapshot
+from lakeward.adapters.formats.shared.side_tables.keys import with_exact_columns
 from lakeward.adapters.spark.execution.cached_frames import freed_on_failure
 from lakeward.adapters.spark.joined.difference import compare_history, compare_mirror
 from lakeward.adapters.spark.joined.joined_rows import find_omitted_rows, join_frames
@@ -93,11 +94,8 @@ class JoinedLakeTable:
         """Return the stored rows, of these keys or of all."""
         dimension = self.joining.dimension
         if snapshot is None or not snapshot.is_written:
-            types = {c.name: ddl(c.type) for c in dimension.stored.schema}
-            types |= {name: ddl(type_) for name, type_ in row_columns(dimension).items()}
-            types |= {FILE: "string", POS: "bigint"}
-            nulls = [f"CAST(NULL AS {type_}) AS {quoted(name)}" for name, type_ in types.items()]
-            return self.spark().range(0).selectExpr(*nulls)
+            types = {name: ddl(type_) for name, type_ in column_types(dimension).items()}
+            return with_exact_columns(self.spark().range(0).select(), {**types, FILE: "string", POS: "bigint"})
         rows = snapshot.rows()
         key = list(dimension.key)
         return rows if keys is None else rows.join(keys.select(*map(quoted, key)), key, "left_semi")

@@ -37,6 +37,11 @@ def row_columns(dimension: Dimension) -> Mapping[str, Type]:
     return {**system_columns(dimension.sequences), **reached}
 
 
+def column_types(dimension: Dimension) -> Mapping[str, Type]:
+    """Return the types of all columns of a table: those of its rows, and the system columns."""
+    return {**{column.name: column.type for column in dimension.stored.schema}, **row_columns(dimension)}
+
+
 def without_system_columns(schema: Schema) -> Schema:
     """Return the columns of a table without system columns."""
     return Schema(tuple(c for c in schema if c.name not in {*SYSTEM_COLUMNS, names.REACHED, DELETED}))

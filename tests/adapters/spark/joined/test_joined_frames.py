@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
 import joined_frames
 import pytest
-from joined_feeds import check_equal, draw_declaration, kinds_of, of_shops, tables_of
+from joined_feeds import check_equal, draw_declaration, of_shops, tables_of
 from joined_frames import Table, Town, make_plan
 from joined_shops import NUMBERED, Facts, Shop, lookups, shapes
 from pyspark.errors import AnalysisException
@@ -30,7 +31,6 @@ from lakeward.core.history.instants import valid_instant_range
 from lakeward.core.history.options import ByRun, History, ValidityColumns
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType
-from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.schema import Type
 
 pytestmark = pytest.mark.spark
@@ -42,11 +42,13 @@ FEW = 20
 BY_DAY = ValidityColumns(type=Type("date"))
 
 
-def check(spark: SparkSession, town: Town, random: Random) -> None:
+def check(spark: SparkSession, make: str, shape: str, shops: int = SHOPS) -> None:
     """Join a town batch by batch: each time its rows are the expected ones, and no other row was written."""
+    random = Random(f"{make} {shape}")
+    town = TOWNS[make](shape, random, shops)
     table = Table(spark, town.joining)
     for batch in range(1, BATCHES + (3 if town.each_change else 1)):
-        town.change(random, is_new=batch == 1)
+        town.change(is_new=batch == 1)
         changes, before = town.changes(), table.shown()
         whole = batch == 3 and not town.each_change and random.random() < 0.5
         plan = make_plan(town.joining, batch, whole=whole)
@@ -56,45 +58,28 @@ def check(spark: SparkSession, town: Town, random: Random) -> None:
         assert table.wrote == sum(before.get(place) != row for place, row in expected.items())
 
 
-def with_unknown(shape: str, random: Random, history: History | None = None) -> JoinDeclaration:
-    """Return a declared joined table; a row of the first shop may have the key of its unknown row."""
-    joined = draw_declaration(shape, random)
-    key = next(
-        own for own in list(joined.sources[joined.driving].columns)[1:] if own.endswith(("_id", "_customer"))
-    )
-    joined = replace(joined, unknown={"shop": "0", key: "1"})
-    return joined if history is None else replace(joined, history=replace(history, kinds=kinds_of(joined)))
+def town_of(
+    shape: str,
+    random: Random,
+    shops: int,
+    history: History | None = None,
+    of: History | None = None,
+    *,
+    as_now: float = 0.0,
+    each_change: bool = False,
+) -> Town:
+    """Return a town of which mirrors or histories `of` are joined.
+
+    A row of the first shop may have the key of the unknown row.
+    """
+    joined = draw_declaration(shape, random, history, as_now)
+    columns = [*joined.sources[joined.driving].columns][1:]
+    key = next(own for own in columns if own.endswith(("_id", "_customer")))
+    joining = validate_joined(replace(joined, unknown={"shop": "0", key: "1"}), tables_of(of))
+    return Town(joining, [Shop(random) for _ in range(shops)], each_change)
 
 
-def mirrors(shape: str, random: Random, shops: int = SHOPS) -> Town:
-    joining = validate_joined(with_unknown(shape, random), tables_of(None))
-    return Town(joining, [Shop(random) for _ in range(shops)])
-
-
-def by_run(shape: str, random: Random, shops: int = SHOPS) -> Town:
-    history = History(validity=ByRun(), validity_columns=BY_DAY)
-    joining = validate_joined(with_unknown(shape, random, history), tables_of(None))
-    return Town(joining, [Shop(random) for _ in range(shops)])
-
-
-def each_change(shape: str, random: Random, shops: int = SHOPS) -> Town:
-    joining = validate_joined(with_unknown(shape, random, History()), tables_of(None))
-    return Town(joining, [Shop(random) for _ in range(shops)], each_change=True)
-
-
-def all_over_time(shape: str, random: Random, shops: int = SHOPS) -> Town:
-    return over_time(shape, random, shops, as_now=0)
-
-
-def over_time(shape: str, random: Random, shops: int = SHOPS, as_now: float = 0.3) -> Town:
-    joined = with_unknown(shape, random, History())
-    now = frozenset(name for name in joined.others if random.random() < as_now)
-    of = {name: replace(one, as_now=name in now) for name, one in joined.sources.items()}
-    joining = validate_joined(replace(joined, sources=of), tables_of(History()))
-    return Town(joining, [Shop(random) for _ in range(shops)])
-
-
-def looked_up(shape: str, random: Random, shops: int = SHOPS) -> Town:
+def looked_up(shape: str, random: Random, shops: int) -> Town:
     found = lookups()[shape]
     waits = random.choice([*found])
     for name in [*found][1:]:
@@ -107,28 +92,32 @@ def looked_up(shape: str, random: Random, shops: int = SHOPS) -> Town:
     return Town(validate_joined(joined, tables_of(NUMBERED)), [Facts(random) for _ in range(shops)])
 
 
-GATE = [(mirrors, "summary"), (each_change, "facts"), (all_over_time, "counts"), (looked_up, "facts")]
-LONG = [(make, shape) for make in (mirrors, by_run, each_change, over_time) for shape in shapes()]
-LONG += [(looked_up, shape) for shape in lookups()]
+over_time = partial(town_of, history=History(), of=History(), as_now=0.3)
+TOWNS: Mapping[str, Callable[[str, Random, int], Town]] = {
+    "mirrors": town_of,
+    "by_run": partial(town_of, history=History(validity=ByRun(), validity_columns=BY_DAY)),
+    "each_change": partial(town_of, history=History(), each_change=True),
+    "over_time": over_time,
+    "all_over_time": partial(over_time, as_now=0.0),
+    "looked_up": looked_up,
+}
+GATE = [("mirrors", "summary"), ("each_change", "facts"), ("all_over_time", "counts"), ("looked_up", "facts")]
+LONG = [(make, shape) for make in ("mirrors", "by_run", "each_change", "over_time") for shape in shapes()]
+LONG += [("looked_up", shape) for shape in lookups()]
 
 
 @pytest.mark.parametrize(
     ("make", "shape"),
-    [
-        *GATE,
-        *[pytest.param(*case, marks=pytest.mark.long) for case in LONG if case not in GATE],
-    ],
-    ids=lambda value: getattr(value, "__name__", value),
+    [*GATE, *[pytest.param(*case, marks=pytest.mark.long) for case in LONG if case not in GATE]],
 )
-def test_a_joined_table_is_what_sql_makes_of_its_sources(active: SparkSession, make: Any, shape: str) -> None:
-    random = Random(f"{make.__name__} {shape}")
-    check(active, make(shape, random), random)
+def test_a_joined_table_is_what_sql_makes_of_its_sources(active: SparkSession, make: str, shape: str) -> None:
+    check(active, make, shape)
 
 
 def test_a_failed_comparison_leaves_no_cached_frame(active: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     active.catalog.clearCache()
     town = over_time("summary", Random(1), 1)
-    town.change(Random(1), is_new=True)
+    town.change(is_new=True)
     monkeypatch.setattr(difference.VersionRows, "changed", lambda *_: "named_struct('wrong', 'not a version')")
     with pytest.raises(AnalysisException):
         Table(active, town.joining).join(make_plan(town.joining, 1), town.tables(), {})
@@ -143,69 +132,31 @@ def any_aggregate_is_the_greatest(original: Any, self: JoinedSource, aggregate: 
     return str(original(self, replace(aggregate, function=Function.MAX, by=None)))
 
 
-def play(spark: SparkSession, make: Any, shape: str) -> None:
-    """Play a few shops."""
-    random = Random(f"{make.__name__} {shape}")
-    check(spark, make(shape, random, FEW), random)
-
-
-def touched_by_the_driving_source(original: Any, joining: JoinDefinition, changes: Any, *given: Any) -> Any:
-    return original(joining, {n: one for n, one in changes.items() if n == joining.joined.driving}, *given)
-
-
 def touched_without_a_time(original: Any, *given: Any) -> DataFrame:
     touched: DataFrame = original(*given)
     return touched.withColumn(INSTANT, F.lit(None).cast("bigint"))
 
 
-MISTAKES: Mapping[str, tuple[Any, str, Any, Any, str]] = {
+MISTAKES: Mapping[str, tuple[Any, str, Any, str, str]] = {
     "changes without the rows before": (
         touched_keys,
         "_changed_links",
         lambda f, source, changes, _, table: f(source, changes, None, table),
-        mirrors,
+        "mirrors",
         "groups",
     ),
-    "touched by the driving source alone": (
-        joined_frames,
-        "find_touched_keys",
-        touched_by_the_driving_source,
-        mirrors,
-        "dimension",
-    ),
-    "unchanged rows written": (difference._ShownVersions, "equal", lambda *_: "false", by_run, "dimension"),
-    "NULL equals NULL": (joined_rows, "equal_links", null_equals_null, mirrors, "deep"),
-    "any aggregate": (JoinedSource, "_aggregate_sql", any_aggregate_is_the_greatest, mirrors, "groups"),
-    "no unknown row": (joined_rows, "_unknown", lambda *_: None, over_time, "dimension"),
-    "unknown row beside the row with its key": (
-        joined_rows,
-        "_with_unknown",
-        lambda f, joining, rows, wanted: rows.unionByName(f(joining, rows.limit(0), wanted)),
-        mirrors,
-        "chain",
-    ),
-    "version left open": (Versions, "closed", lambda _, self, versions, *__: versions, by_run, "facts"),
-    "no times of changes": (joined_frames, "find_touched_keys", touched_without_a_time, each_change, "facts"),
-    "valid at its end": (
-        JoinedSource,
-        "covers",
-        lambda f, self, at: str(f(self, at)).replace(f"{at} < ", f"{at} <= "),
-        looked_up,
-        "facts",
-    ),
-    "not valid at its beginning": (
-        JoinedSource,
-        "covers",
-        lambda f, self, at: str(f(self, at)).replace(f" <= {at}", f" < {at}"),
-        looked_up,
-        "facts",
-    ),
-    "nothing otherwise": (JoinedSource, "_defaults", lambda *_: {}, looked_up, "facts"),
+    "unchanged rows written": (difference._ShownVersions, "equal", lambda *_: "false", "by_run", "dimension"),
+    "NULL equals NULL": (joined_rows, "equal_links", null_equals_null, "mirrors", "deep"),
+    "any aggregate": (JoinedSource, "_aggregate_sql", any_aggregate_is_the_greatest, "mirrors", "groups"),
+    "no unknown row": (joined_rows, "_unknown", lambda *_: None, "over_time", "dimension"),
+    "version left open": (Versions, "closed", lambda _, self, versions, *__: versions, "by_run", "facts"),
+    "no times of changes": (joined_frames, "find_touched_keys", touched_without_a_time, "each_change", "facts"),
+    "nothing otherwise": (JoinedSource, "_defaults", lambda *_: {}, "looked_up", "facts"),
     "instants left out": (
         joined_rows,
         "_moments",
         lambda f, *given: f(*given).where(f"{AT} % 2 = 0"),
-        over_time,
+        "over_time",
         "facts",
     ),
 }
@@ -220,12 +171,12 @@ FIRST = next(iter(MISTAKES))
     ],
 )
 def test_a_mistake_breaks_the_law(
-    active: SparkSession, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, broken: Any, make: Any, shape: str
+    active: SparkSession, monkeypatch: pytest.MonkeyPatch, where: Any, name: str, broken: Any, make: str, shape: str
 ) -> None:
     original = getattr(where, name)
     monkeypatch.setattr(where, name, lambda *given, **named: broken(original, *given, **named))
     with pytest.raises(AssertionError):
-        play(active, make, shape)
+        check(active, make, shape, FEW)
 
 
 @pytest.mark.parametrize(
@@ -234,10 +185,8 @@ def test_a_mistake_breaks_the_law(
 def test_instants_at_which_no_version_may_begin_date_nothing_on_spark(
     active: SparkSession, shown: ValidityColumns
 ) -> None:
-    history, asked = (
-        History(validity_columns=shown),
-        [-719_163, -719_162, 7, 2_932_895, 2_932_896, 2**31 - 1, 2**31],
-    )
+    history = History(validity_columns=shown)
+    asked = [-719_163, -719_162, 7, 2_932_895, 2_932_896, 2**31 - 1, 2**31]
     least, most = valid_instant_range(history)
     values = ", ".join(f"({at}L)" for at in asked)
     found = active.sql(f"SELECT {of_countable('at', history)} FROM VALUES {values} AS t(at)").collect()
@@ -248,7 +197,7 @@ def test_instants_at_which_no_version_may_begin_date_nothing_on_spark(
 def test_keys_with_an_instant_at_the_open_end_are_skipped_with_a_reason(active: SparkSession, shape: str) -> None:
     random, end = Random(shape), 14
     town = over_time(shape, random, FEW)
-    town.change(random, is_new=True)
+    town.change(is_new=True)
     expected = town.expected(1)
     wrong: dict[Any, int] = {}
     for (key, begins), (ends, _, _) in sorted(expected.items(), key=lambda item: item[0][1]):

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from frames import to_frame
 from pyspark.sql import DataFrame, SparkSession
+from types_of_columns import columns
 
 from lakeward.adapters.formats.shared.joined.joined_sources import SourceReader
 from lakeward.adapters.formats.shared.rows.system_columns import row_columns
@@ -28,7 +29,7 @@ from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import JoinDeclaration, Source
 from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
-from lakeward.core.schema import Column, Schema, Type, parse_type
+from lakeward.core.schema import Type
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("compiled")]
 
@@ -74,15 +75,13 @@ and at no time. The name of customer 1 changes, and 2 is deleted then.
 """
 
 
-def table(of: str, history: History | None = None, /, **columns: str) -> Dimension:
-    schema = Schema(tuple(Column(column, parse_type(type_)) for column, type_ in columns.items()))
-    return Dimension(name=TableName("shop", of), schema=schema, key=("id",), history=history)
-
-
 def joining_of(history: History, type_: str) -> JoinDefinition:
     """Return facts of which the customers are looked up; what finds none has the name 'none'."""
-    orders = table("orders", id="int", customer="int", at=type_)
-    customer = table("customer", history, id="int", name="string", number="bigint")
+    orders = Dimension(
+        name=TableName("shop", "orders"), schema=columns(id="int", customer="int", at=type_), key=("id",)
+    )
+    own = columns(id="int", name="string", number="bigint")
+    customer = Dimension(name=TableName("shop", "customer"), schema=own, key=("id",), history=history)
     lookup = {"on": ("id",), "to": ("customer",), "at": "at", "otherwise": {"name": "none"}}
     sources = {
         "orders": Source(table=orders.name, columns={"id": "id"}),
