@@ -98,9 +98,9 @@ class LandingProcess:
 
 def _start() -> subprocess.Popen[bytes]:
     code = f"from {serve.__module__} import serve; serve()"
-    path = os.pathsep.join(filter(None, sys.path))
+    path = os.pathsep.join(map(os.path.abspath, sys.path))
     return subprocess.Popen(  # noqa: S603  # our own code
-        [sys.executable, "-c", code],
+        [sys.executable, "-P", "-c", code],  # -P: the working folder has no modules, unless it has for this process
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

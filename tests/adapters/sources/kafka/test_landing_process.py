@@ -19,7 +19,7 @@ from brokers import PASSWORD, SASL, RunningBroker
 
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
 from lakeward.adapters.sources.kafka.options import KafkaOptions
-from lakeward.adapters.sources.kafka.staging.landing_process import LandingProcess, serve
+from lakeward.adapters.sources.kafka.staging.landing_process import LandingProcess, _start, serve
 from lakeward.adapters.sources.kafka.staging.raw_messages import is_raw, read_records
 from lakeward.core.dimension import TableName
 from lakeward.core.errors import SourceError
@@ -102,6 +102,14 @@ def test_signals_for_all_processes_do_not_end_it(tmp_path: Path, kafka_broker: R
     for sent in (signal.SIGINT, signal.SIGTERM):
         started.send_signal(sent)
     assert lander.land(TABLE, [wanted], False) == [wanted]
+
+
+def test_it_does_not_import_modules_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "structlog.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+    started = _start()
+    started.communicate()
+    assert started.returncode == 0
 
 
 def test_it_ends_with_the_other_process(tmp_path: Path, kafka_broker: RunningBroker) -> None:
