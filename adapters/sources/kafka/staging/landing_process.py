@@ -109,12 +109,12 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that waits for a request."""
-    with suppress(OSError, subprocess.TimeoutExpired), process:
-        if process.stdin is not None:
-            process.stdin.close()
-        process.wait(_SECONDS_TO_END)
-    process.kill()
+    """End a process that waits for a request, or kill it if it does not end."""
+    with process:
+        with suppress(OSError, subprocess.TimeoutExpired):
+            cast("IO[bytes]", process.stdin).close()
+            process.wait(_SECONDS_TO_END)
+        process.kill()
 
 
 def serve() -> None:
