@@ -100,9 +100,9 @@ class LandingProcess:
 
 def _start() -> subprocess.Popen[bytes]:
     code = f"from {serve.__module__} import serve; serve()"
-    path = os.pathsep.join(filter(None, sys.path))
+    path = os.pathsep.join(map(os.path.abspath, sys.path))
     return subprocess.Popen(  # noqa: S603  # our own code
-        [sys.executable, "-c", code],
+        [sys.executable, "-P", "-c", code],  # -P: the working folder has no modules, unless it has for this process
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -111,12 +111,12 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that waits for a request."""
-    with suppress(OSError, subprocess.TimeoutExpired), process:
-        if process.stdin is not None:
-            process.stdin.close()
-        process.wait(_SECONDS_TO_END)
-    process.kill()
+    """End a process that waits for a request, or kill it if it does not end."""
+    with process:
+        with suppress(OSError, subprocess.TimeoutExpired):
+            cast("IO[bytes]", process.stdin).close()
+            process.wait(_SECONDS_TO_END)
+        process.kill()
 
 
 def serve() -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from brokers import PASSWORD, SASL, RunningBroker
 
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
 from lakeward.adapters.sources.kafka.options import KafkaOptions
+from lakeward.adapters.sources.kafka.staging import landing_process
 from lakeward.adapters.sources.kafka.staging.landing_process import LandingProcess, serve
 from lakeward.adapters.sources.kafka.staging.raw_messages import AVRO_FACTOR, is_raw, read_records
 from lakeward.core.dimension import TableName
@@ -104,11 +106,31 @@ def test_signals_for_all_processes_do_not_end_it(tmp_path: Path, kafka_broker: R
     assert lander.land(TABLE, [wanted], None) == [wanted]
 
 
+def test_it_does_not_import_modules_of_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "structlog.py").write_text("raise SystemExit(9)")
+    monkeypatch.chdir(tmp_path)
+    started = landing_process._start()
+    started.communicate()
+    assert started.returncode == 0
+
+
 def test_it_ends_with_the_other_process(tmp_path: Path, kafka_broker: RunningBroker) -> None:
     lander, _ = lander_of_message(tmp_path, kafka_broker, "ended")
     started = started_by(lander)
     del lander
     assert started.returncode == 0
+
+
+def test_one_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(landing_process, "_SECONDS_TO_END", 0.1)
+    started = landing_process._start()
+    started.send_signal(signal.SIGSTOP)
+    ending = Thread(target=landing_process._end, args=(started,), daemon=True)
+    ending.start()
+    ending.join(10)
+    has_ended = not ending.is_alive()
+    started.kill()
+    assert has_ended
 
 
 def test_a_request_that_fails_is_answered_with_none(monkeypatch: pytest.MonkeyPatch) -> None:
