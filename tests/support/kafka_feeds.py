@@ -75,7 +75,7 @@ class BrokerFeed:
         source: KafkaSource = kafka.build(options, runtime)  # type: ignore[assignment]  # a Source, to plugins
         landing = source.landing
         landing.broker = self.broker
-        landing.land_elsewhere = partial(self.land, landing) if self.lands_ahead else None
+        landing.land_in_process = partial(self.land, landing) if self.lands_ahead else None
         return self.change(source)
 
     def land(

@@ -136,9 +136,9 @@ class _Decoder:
 
     def _longs(self, places: _Longs) -> tuple[_Longs, _Longs]:
         """Decode numbers of a variable length, whose lowest bit is the sign."""
-        first = self.data[places]
-        if not (first & 0x80).any():
-            return _signed(first.astype(np.uint64)), places + 1
+        first_bytes = self.data[places]
+        if not (first_bytes & 0x80).any():
+            return _signed(first_bytes.astype(np.uint64)), places + 1
         words = self.words[places]
         ends = ~words & _MORE
         end = ends & -ends  # the highest bit of the last byte; 0 where a number goes beyond the word
@@ -166,9 +166,9 @@ class _Decoder:
         if ((lengths < 0) | (lengths > most)).any():  # Arrow trusts views, and would read other memory
             raise NotInColumns("a text ends after its value")
         ends = starts + lengths
-        same = self._same_text(starts, lengths)
-        if same is not None:
-            return pa.repeat(pa.scalar(same, pa.binary()), len(starts)).cast(type_), ends
+        common_text = self._same_text(starts, lengths)
+        if common_text is not None:
+            return pa.repeat(pa.scalar(common_text, pa.binary()), len(starts)).cast(type_), ends
         views = np.empty((len(starts), 2), np.uint64)
         head, is_inline = self.words[starts], lengths <= _INLINE
         rest = self.words[np.minimum(starts + 8, len(self.data) - 8)]
@@ -188,13 +188,13 @@ class _Decoder:
         length = lengths[0] if len(lengths) else _PADDING + 1
         if length > _PADDING or (lengths != length).any():
             return None
-        same = b""
+        common_text = b""
         for place in range(0, length, _IN_WORD):
             words = self.words[starts + place] & _MASKS[min(_IN_WORD, length - place)]
             if (words != words[0]).any():
                 return None
-            same += words[:1].tobytes()
-        return same[:length]
+            common_text += words[:1].tobytes()
+        return common_text[:length]
 
     def _booleans(self, places: _Longs) -> tuple[pa.Array, _Longs]:
         column = self.data[places]

@@ -63,19 +63,19 @@ LAWS: Final = (messages_are_applied_once, lost_messages_stop_the_table, the_grou
 
 
 class SkipsAnOffset(Landing):
-    def _waiting_ranges(
+    def _ranges_at_broker(
         self, table: TableName, topic: Topic, positions: Mapping[int, int]
     ) -> Sequence[OffsetRange]:
         found = {number: offset + (offset > 0) for number, offset in positions.items()}
-        return super()._waiting_ranges(table, topic, found)
+        return super()._ranges_at_broker(table, topic, found)
 
 
 class ForgetsAPartition(Landing):
-    def _waiting_ranges(
+    def _ranges_at_broker(
         self, table: TableName, topic: Topic, positions: Mapping[int, int]
     ) -> Sequence[OffsetRange]:
         found = {number: offset for number, offset in positions.items() if number == 0}
-        return super()._waiting_ranges(table, topic, found)
+        return super()._ranges_at_broker(table, topic, found)
 
 
 class JumpsOverLostOffsets(Landing):

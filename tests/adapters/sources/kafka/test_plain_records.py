@@ -241,7 +241,7 @@ def test_settings_that_do_not_fit_are_refused(tmp_path: Path, options: Mapping[s
 
 def test_settings_of_a_table_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     name = feed(tmp_path).dimension(feed(tmp_path).open()).name
-    with pytest.raises(ConfigError, match="its topic is that of all tables"):
+    with pytest.raises(ConfigError, match="all tables share one topic"):
         feed(tmp_path, topics="events", tables={name: {"format": "json"}}).open()
     with pytest.raises(ConfigError, match="settings are not right"):
         feed(tmp_path, tables={name: {"record_key": ["id"]}}).open()
