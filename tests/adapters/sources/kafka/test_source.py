@@ -527,7 +527,7 @@ def test_a_group_that_cannot_be_told_changes_nothing(tmp_path: Path, monkeypatch
         ({"start": "first"}, '"earliest", "latest" or a time'),
         ({"format": "csv"}, "format"),
         ({"format": "dms-json", "places": "arrival"}, "`places` is for"),
-        ({"path": "s3://bucket/x"}, "cannot wait in s3"),
+        ({"path": "s3://bucket/x"}, "cannot be staged in s3"),
         ({"security": {"protocol": "SASL_SSL"}}, "takes `sasl_mechanism`, `username` and `password`"),
         ({"security": {"username": "u"}}, "are for a protocol with SASL"),
         ({"security": {"sasl_mechanism": "AWS_MSK_IAM", "region": "x"}}, "are for a protocol with SASL"),
@@ -542,7 +542,7 @@ def test_a_group_that_cannot_be_told_changes_nothing(tmp_path: Path, monkeypatch
     ],
 )
 def test_settings_that_do_not_fit_are_refused(tmp_path: Path, options: Mapping[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError, match=r"settings are not right|cannot wait") as raised:
+    with pytest.raises(ConfigError, match=r"settings are not right|cannot be staged") as raised:
         feed(tmp_path, **options).open()
     assert words in str(raised.value)
     assert "secret!" not in str(raised.value)

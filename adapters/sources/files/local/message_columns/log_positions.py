@@ -71,12 +71,12 @@ def _digits(values: pa.Array, most: int) -> pa.Array:
     is_number = pc.and_(pc.ascii_is_decimal(values), pc.less_equal(pc.binary_length(values), most))
     is_number = pc.fill_null(is_number, True)
     if not pc.all(is_number).as_py():
-        raise SparkNeeded("a position in the log is no whole number, or a great one")
+        raise SparkNeeded("a position in the log is no whole number, or has too many digits")
     return values
 
 
 def _logs(is_known: pa.Array, follows: pa.Array | pa.Scalar) -> pa.Array:
-    """Return the logs of positions that are known; in the others than those that follow, transactions overlap."""
+    """Return the logs of known positions. Transactions overlap, except where `follows` is true."""
     return pc.if_else(is_known, pc.if_else(follows, f"{FOLLOWS} ", f"{OVERLAP} "), _NO_TEXT)
 
 

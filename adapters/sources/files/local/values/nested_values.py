@@ -76,11 +76,11 @@ def _of(kind: type, read: Part) -> Part:
 
 
 def _struct(parts: Mapping[str, Part]) -> Part:
-    alike = {name.lower() for name in parts}
+    lower_names = {name.lower() for name in parts}
 
     def read_fields(value: Mapping[str, Any]) -> Mapping[str, Any]:
         for name in value.keys() - parts.keys():
-            if name.lower() in alike or not name.isascii():
+            if name.lower() in lower_names or not name.isascii():
                 raise SparkNeeded("a field of a struct may be written in other letters")
         return {name: read(value.get(name)) for name, read in parts.items()}
 

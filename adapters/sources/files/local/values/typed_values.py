@@ -127,9 +127,9 @@ def _unscaled_reader(type_: Type, scale: int) -> Read:
         unscaled = _unscaled(data)
         if unscaled is None:
             return None
-        moved = type_.scale - own_scale
-        digits, rest = (unscaled * 10**moved, 0) if moved >= 0 else divmod(abs(unscaled), 10**-moved)
-        digits = -digits if moved < 0 and unscaled < 0 else digits
+        shift = type_.scale - own_scale
+        digits, rest = (unscaled * 10**shift, 0) if shift >= 0 else divmod(abs(unscaled), 10**-shift)
+        digits = -digits if shift < 0 and unscaled < 0 else digits
         return Decimal(digits).scaleb(-type_.scale, _WIDE) if not rest and abs(digits) < most else None
 
     return read
