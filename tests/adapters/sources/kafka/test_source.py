@@ -469,7 +469,7 @@ def test_two_tables_of_one_topic_share_files_whatever_their_pace(tmp_path: Path,
     random = Random(seed)
     own = feed(tmp_path, partitions=2, max_messages=3)
     other = feed(tmp_path, partitions=0, max_messages=5)
-    own.broker, own.beside, other.beside = other.broker, other, own
+    own.broker, own.sibling, other.sibling = other.broker, other, own
     own.broker.create(TOPIC, 2)
     other.name = TableName("shop", "orders_history")
     for _ in range(40):
@@ -495,10 +495,10 @@ def test_the_group_is_told_after_the_commit_and_never_asked(tmp_path: Path) -> N
     own.send(0)
     own.send(1)
     own.step(crashes=True)
-    assert own.broker.told == {}
+    assert own.broker.group_offsets == {}
     own.apply()
-    assert own.broker.told == {"lakeward.shop.orders": {0: 1, 1: 1}}
-    own.broker.told["lakeward.shop.orders"] = {0: 99, 1: 0}  # whatever others do to the group
+    assert own.broker.group_offsets == {"lakeward.shop.orders": {0: 1, 1: 1}}
+    own.broker.group_offsets["lakeward.shop.orders"] = {0: 99, 1: 0}  # whatever others do to the group
     own.send(0)
     assert own.apply() == [1, 2, 3]
 
