@@ -55,8 +55,8 @@ class KafkaBacklog:
         offsets = []
         for table, objects in applied:
             positions = next_offsets(parse_ranges(item.name for item in objects))
-            stored = self.staging.read_transaction_progress(table) if objects else None
-            offset = TransactionOffsets(objects, stored, positions).find(topic.name, topic.id)
+            progress = self.staging.read_transaction_progress(table) if objects else None
+            offset = TransactionOffsets(objects, progress, positions).find(topic.name, topic.id)
             if offset is None and not self._is_empty(table):
                 return None
             offsets += [] if offset is None else [offset]

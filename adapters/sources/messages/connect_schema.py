@@ -183,8 +183,8 @@ def merge_columns(
 ) -> tuple[Column, ...]:
     """Return the columns of several schemas, each in the wider type; raises `conflict` if there is no wider one."""
     types: dict[str, Type] = {}
-    typed = [(item.name, item.type) for version in versions for item in version.columns]
-    for name, type_ in ((name, type_) for name, type_ in typed if type_ is not None):
+    name_types = [(item.name, item.type) for version in versions for item in version.columns]
+    for name, type_ in ((name, type_) for name, type_ in name_types if type_ is not None):
         before = types.get(name, type_)
         wider = wider_of(before, type_)
         if wider is None:

@@ -417,8 +417,8 @@ class Debezium:
 
     def _transaction(self) -> str:
         names = ("txId", "gtid", "commit_lsn", "commit_scn", "ts_ms")
-        own = cell(_AFTER, "__transaction_id") if self.is_flat else f"{_BLOCK}.id"
-        return f"coalesce({', '.join([transaction_name_of(own), *map(self._field, names)])})"
+        id_ = cell(_AFTER, "__transaction_id") if self.is_flat else f"{_BLOCK}.id"
+        return f"coalesce({', '.join([transaction_name_of(id_), *map(self._field, names)])})"
 
     def _broken(self) -> str:
         lacks_image = f"{_OPERATION} IN ('insert', 'update', 'read') AND {_AFTER} IS NULL"
@@ -479,12 +479,9 @@ def _convert_documents(messages: DataFrame, documents: MongoMessages) -> DataFra
     """Return messages of MongoDB's connector in the form of other connectors; Spark cannot read extended JSON."""
     envelope, key_of = (F.udf(of, "string", useArrow=False) for of in (documents.envelope, documents.key))
     body, key = (F.expr(f"CASE WHEN {is_valid_utf8(of)} THEN {of} END") for of in (BODY, KEY))
-    rewritten = {BODY: envelope(body, key), KEY: key_of(key)}
+    columns = {BODY: envelope(body, key), KEY: key_of(key)}
     return messages.withColumns(
-        {
-            name: F.when(F.expr(is_valid_utf8(name)), value).otherwise(F.col(name))
-            for name, value in rewritten.items()
-        }
+        {name: F.when(F.expr(is_valid_utf8(name)), value).otherwise(F.col(name)) for name, value in columns.items()}
     )
 
 

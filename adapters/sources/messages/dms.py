@@ -73,7 +73,8 @@ class DmsMessages:
         )
         names = {"schema-name": table.schema, "table-name": table.table}
         is_of_other = " OR ".join(
-            f"coalesce(lower({cell(_META, name)}) != {text(own.lower())}, false)" for name, own in names.items()
+            f"coalesce(lower({cell(_META, name)}) != {text(expected.lower())}, false)"
+            for name, expected in names.items()
         )
         frame = frame.selectExpr("*", f"{is_of_other} AS {OF_OTHER}")
         schema, name = (cell(_META, part) for part in names)

@@ -152,10 +152,10 @@ def _stored_rows(plan: MergePlan, rows: Rows, keys: pa.Table) -> pa.Table:
     column_names = [*plan.dimension.key, names.EPOCH, names.SEQUENCE]
     if rows.table is None or not rows.are_there:
         return pa.table({name: pa.nulls(0) for name in (*column_names, FILE, POS)})
-    stored = rows.table.find(keys, column_names)
-    if stored is None:
+    stored_rows = rows.table.find(keys, column_names)
+    if stored_rows is None:
         raise SparkNeeded("only Spark can read the stored rows of its keys")
-    distinct_keys = stored.group_by(list(plan.dimension.key)).aggregate([])
-    if distinct_keys.num_rows < stored.num_rows:
+    distinct_keys = stored_rows.group_by(list(plan.dimension.key)).aggregate([])
+    if distinct_keys.num_rows < stored_rows.num_rows:
         raise SparkNeeded("a key has several stored rows")
-    return stored
+    return stored_rows

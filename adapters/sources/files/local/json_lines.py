@@ -131,9 +131,9 @@ class SmallLines:
         if self._is_large(files):
             size = sum(file.item.size for file in files)
             raise SparkNeeded(f"its files have {format_count(size, 'byte')}, more than a small batch")
-        why = why_not_local(table, [file.item.name for file in files])
-        if why is not None:
-            raise SparkNeeded(why)
+        reason = why_not_local(table, [file.item.name for file in files])
+        if reason is not None:
+            raise SparkNeeded(reason)
 
 
 def is_of_lines(files: Sequence[File]) -> bool:

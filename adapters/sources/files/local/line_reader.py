@@ -62,16 +62,16 @@ def why_not_local(table: TableFiles, names: Sequence[str]) -> str | None:
     other = next((name for name in names if table.format_of(name) not in FORMATS), None)
     if other is not None:
         return f"{other} has the format {table.format_of(other)}"
-    packed = next((name for name in names if is_packed_otherwise(name)), None)
-    if packed is not None:
-        return f"{packed} is packed by something else than gzip"
+    packed_name = next((name for name in names if is_packed_otherwise(name)), None)
+    if packed_name is not None:
+        return f"{packed_name} is packed by something else than gzip"
     if table.options.path_columns:
         return "columns are from the path of files"
     written = table.reading.written
     for column in table.dimension.schema:
-        why = why_not_read(column.type, written.get(column.name, PLAIN))
-        if why is not None:
-            return f"{why} ({column.name})"
+        reason = why_not_read(column.type, written.get(column.name, PLAIN))
+        if reason is not None:
+            return f"{reason} ({column.name})"
     decoder = table.decoder
     if table.options.format == "debezium" and isinstance(decoder, Debezium):
         return LocalDebezium(decoder, table.dimension.source, Documents()).why_not()

@@ -156,20 +156,22 @@ class Rows:
             if value is None:
                 append(None)
                 continue
-            typed = (cell.plainly if cell.column.name in row.numbers else cell.read)(value)
-            append(typed)
+            typed_value = (cell.plainly if cell.column.name in row.numbers else cell.read)(value)
+            append(typed_value)
             if cell.misfit is None:
-                _refuse_rounded(typed, row.line.text)
-            elif typed is None:
+                _refuse_rounded(typed_value, row.line.text)
+            elif typed_value is None:
                 if cell.column.name in self._key:
                     key_misfit = key_misfit or f'"{text_of(value)}{cell.misfit}'
                 else:
                     misfit = misfit or f'"{text_of(value)}{cell.misfit}'
         for column, value, append in zip(self._before, row.before, self._images, strict=True):
             cell = cells[column.name]
-            typed = None if value is None else (cell.plainly if column.name in row.numbers else cell.read)(value)
-            append(typed)
-            if typed is None and value is not None:
+            typed_value = (
+                None if value is None else (cell.plainly if column.name in row.numbers else cell.read)(value)
+            )
+            append(typed_value)
+            if typed_value is None and value is not None:
                 words = f'"{text_of(value)}" is not {column.type.with_article} (column {column.name})'
                 key_misfit = key_misfit or (words if column.name in self._key else None)
                 misfit = misfit or (words if column.name not in self._key else None)
@@ -196,9 +198,9 @@ def _refuse_rounded(cell: str | None, line: str) -> None:
 
 
 def _cell(column: Column, written: Writing) -> Cell:
-    why = why_not_read(column.type, written)
-    if why is not None:
-        raise SparkNeeded(f"{why} ({column.name})")
+    reason = why_not_read(column.type, written)
+    if reason is not None:
+        raise SparkNeeded(f"{reason} ({column.name})")
     is_text = column.type.name in ("string", "undeclared") and written.wire is Wire.PLAIN
     words = None if is_text else f'" is not {column.type.with_article} (column {column.name})'
     return Cell(column, reader_of(column.type, written), reader_of(column.type, PLAIN), words)

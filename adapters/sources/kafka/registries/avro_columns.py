@@ -143,7 +143,7 @@ class _Decoder:
         ends = ~words & _MORE
         end = ends & -ends  # the highest bit of the last byte; 0 where a number goes beyond the word
         is_long = end == 0
-        column = _packed(words & np.where(is_long, _MASKS[-1], (end << np.uint64(1)) - np.uint64(1)))
+        column = _pack(words & np.where(is_long, _MASKS[-1], (end << np.uint64(1)) - np.uint64(1)))
         lengths = np.frexp(end.astype(np.float64))[1].astype(np.int64) >> 3
         if is_long.any():
             rows = np.flatnonzero(is_long)
@@ -218,7 +218,7 @@ def _signed(numbers: _Words) -> _Longs:
     return ((numbers >> one) ^ -(numbers & one)).view(np.int64)
 
 
-def _packed(words: _Words) -> _Words:
+def _pack(words: _Words) -> _Words:
     """Return the lower seven bits of each of eight bytes as a number of 56 bits."""
     for size, mask in ((1, 0x007F007F007F007F), (2, 0x00003FFF00003FFF), (4, 0x000000000FFFFFFF)):
         low = np.uint64(mask)

@@ -269,16 +269,16 @@ class MessageStaging:
         progress: Mapping[str, Any] | None = self._read_note(table, _TRANSACTIONS)
         return progress
 
-    def read_starts(self, table: TableName, of: Mapping[str, Any]) -> Mapping[int, int] | None:
+    def read_starts(self, table: TableName, origin: Mapping[str, Any]) -> Mapping[int, int] | None:
         """Return the recorded first offsets of a table's partitions; None for another topic or other settings."""
         note = self._read_note(table, _STARTS)
-        if note is None or note.get("of") != of:
+        if note is None or note.get("of") != origin:
             return None
         return {int(partition): offset for partition, offset in note["offsets"].items()}
 
-    def write_starts(self, table: TableName, of: Mapping[str, Any], offsets: Mapping[int, int]) -> None:
+    def write_starts(self, table: TableName, origin: Mapping[str, Any], offsets: Mapping[int, int]) -> None:
         """Record the first offsets of a table's partitions."""
-        self._write_note(table, _STARTS, {"of": of, "offsets": offsets})
+        self._write_note(table, _STARTS, {"of": origin, "offsets": offsets})
 
     def _read_note(self, table: TableName, name: str) -> Any:
         """Return a JSON document of a table's folder, or None where it does not exist or is broken."""

@@ -214,8 +214,8 @@ def _nested(cell: str, type_: Type, zone: str) -> str:
     is_right = "v.broken IS NULL" + ("" if wrong is None else f" AND NOT {wrong}")
     is_right += f" AND json_array_length(concat('[', {cell}, ']')) = 1"
     repeated = _repeated("v.value", type_)
-    wrongs = [*_misnamed(cell, type_), *([] if repeated is None else [repeated])]
-    is_right += "".join(f" AND NOT coalesce({wrong}, false)" for wrong in wrongs)
+    conditions = [*_misnamed(cell, type_), *([] if repeated is None else [repeated])]
+    is_right += "".join(f" AND NOT coalesce({wrong}, false)" for wrong in conditions)
     return bound(parsed, "v", f"CASE WHEN {is_right} THEN {_typed('v.value', type_, zone)} END")
 
 

@@ -39,7 +39,7 @@ def why_not_typed(column: Column, written: Writing) -> str | None:
     return why_not_read(column.type, written)
 
 
-def typed(texts: pa.Array, column: Column, written: Writing) -> pa.Array:
+def values_of(texts: pa.Array, column: Column, written: Writing) -> pa.Array:
     """Return the typed values of cells of a column, which are texts.
 
     Raises SparkNeeded for a text that does not fit: such rows go into quarantine, which Spark prepares.

@@ -62,8 +62,8 @@ def _pairs(high: pa.Array, low: pa.Array) -> pa.Array:
 
 def _joined(high: pa.Array, *parts: tuple[pa.Array, int]) -> pa.Array:
     """Return numbers with the digits of `high` and of `parts`, each of which is padded to a number of digits."""
-    padded = [pc.utf8_lpad(part, digits, "0") for part, digits in parts]
-    return pc.binary_join_element_wise(high, *padded, "")
+    columns = [pc.utf8_lpad(part, digits, "0") for part, digits in parts]
+    return pc.binary_join_element_wise(high, *columns, "")
 
 
 def _digits(values: pa.Array, most: int) -> pa.Array:

@@ -107,9 +107,9 @@ def _rows_of(table: TableFiles, files: Sequence[File]) -> EnvelopeRows:
     rows = EnvelopeRows.of(table)
     if rows is None:
         raise SparkNeeded("its messages have no form that Arrow decodes")
-    why = why_not_events(table)
-    if why is not None:
-        raise SparkNeeded(why)
+    reason = why_not_events(table)
+    if reason is not None:
+        raise SparkNeeded(reason)
     return rows
 
 

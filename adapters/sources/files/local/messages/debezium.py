@@ -139,8 +139,8 @@ class LocalDebezium:
     def _open_row(self, parsed: ParsedMessage) -> str | None:
         body = parsed.message.body
         if body is not None and "payload" in body and len(body) - ("schema" in body) == 1:
-            parsed.after, wrong = self.documents.parse_part(body["payload"])
-            parsed.broken = wrong
+            parsed.after, problem = self.documents.parse_part(body["payload"])
+            parsed.broken = problem
         else:
             parsed.after = body
         op = None if parsed.after is None else text_of(parsed.after.get("__op"))
@@ -275,13 +275,13 @@ def or_star(name: str | None) -> str:
     return "*" if name is None else name
 
 
-def differs(name: str | None, own: str) -> bool:
-    """Return whether a name differs from `own`; case is ignored, and a missing name does not differ."""
-    if name is None or (name == own and name == name.lower()):
+def differs(name: str | None, expected: str) -> bool:
+    """Return whether a name differs from `expected`; case is ignored, and a missing name does not differ."""
+    if name is None or (name == expected and name == name.lower()):
         return False
     if not name.isascii():
         raise SparkNeeded("a message names a table in letters beyond ASCII")
-    return name.lower() != own.lower()
+    return name.lower() != expected.lower()
 
 
 def is_tombstone(value: Any) -> bool:

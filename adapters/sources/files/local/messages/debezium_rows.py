@@ -165,9 +165,9 @@ class DebeziumRows:
         message, operation = parsed.message, parsed.operation
         if message.body is None or parsed.broken is not None:
             return _WORDS if parsed.broken in (None, NO_OBJECT) else parsed.broken
-        why = None if self.local.decoder.documents is None else self.local.field_of(parsed)(WHY_NOT_READ)
-        if why is not None:
-            return why
+        reason = None if self.local.decoder.documents is None else self.local.field_of(parsed)(WHY_NOT_READ)
+        if reason is not None:
+            return reason
         if operation is None:
             return "the message has no operation, as one that was flattened"
         if operation in _LEAVES_ROW and parsed.after is None:

@@ -58,7 +58,7 @@ class LocalDms:
             transaction=time_text if transaction is None else transaction,
             broken=_broken(
                 *(message, kind),
-                lacks=data is None or meta is None,
+                lacks_part=data is None or meta is None,
                 image_is_no_object=before is None and image is not None,
                 is_nameless=is_nameless,
             ),
@@ -99,12 +99,14 @@ def _time_text(metadata: Object) -> str | None:
     return text_of(metadata.get("timestamp")) if commit_time is None else commit_time
 
 
-def _broken(message: Message, kind: str, *, lacks: bool, image_is_no_object: bool, is_nameless: bool) -> str | None:
+def _broken(
+    message: Message, kind: str, *, lacks_part: bool, image_is_no_object: bool, is_nameless: bool
+) -> str | None:
     if message.body is None:
         return "the message is not a JSON object" if message.problem in (None, NO_OBJECT) else message.problem
     if kind == "control":
         return None
-    if lacks:
+    if lacks_part:
         return "the message lacks data or metadata"
     if kind != "data":
         return OTHER_KIND

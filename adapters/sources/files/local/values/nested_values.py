@@ -35,10 +35,10 @@ def nested_reader(type_: Type) -> Part:
     read = _reader(type_)
 
     def of_column(value: Any) -> Any:
-        typed = read(value)
-        if typed is None:
+        typed_value = read(value)
+        if typed_value is None:
             raise SparkNeeded(f"a value of a column of {type_.name}s has another form")
-        return typed
+        return typed_value
 
     return of_column
 
