@@ -47,7 +47,7 @@ ENVELOPE_PARTS: Final = ("before", "after", "source", "op", "transaction", "ts_m
 _NEEDED_PARTS: Final = ("before", "after", "source", "op")
 
 _BLOCK_BYTES: Final = 1024 * 1024
-"""How much text Arrow parses at once: more does not fit the caches of a core."""
+"""The bytes of text that Arrow parses at once. More would not fit into the caches of a core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def parse_messages(
 ) -> ParsedObjects | None:
     """Parse messages, first with only the parts and the source fields that the sampled messages have.
 
-    A connector fills a third of all fields, and each further field takes time although it is NULL.
+    A connector uses a third of all fields. Each further field takes time although it is NULL.
     """
     sources = (message.get("source") for message in samples)
     fields = {name for source in sources if isinstance(source, dict) for name in source}

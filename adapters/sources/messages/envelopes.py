@@ -35,10 +35,10 @@ from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.core.schema import Column
 
 IS_DECODED: Final = "_lakeward_is_decoded"
-"""Whether Arrow decoded a message."""
+"""Flags a message that Arrow decoded."""
 
 HAS_NO_VALUE: Final = "_lakeward_no_value"
-"""Whether a decoded message has no value, so that it is a tombstone."""
+"""Flags a decoded message without a value, which is a tombstone."""
 
 OP: Final = "_lakeward_op"
 BLOCK: Final = "_lakeward_transaction_id"
@@ -61,10 +61,10 @@ _NAMES: Final = frozenset(
 
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _LEAST_FAILURES, _LINES_A_FAILURE = 64, 2
-"""How many parts of a batch may fail before the rest is left to SQL: a minimum, and one for so many lines."""
+"""The parts of a batch that may fail before SQL decodes the rest: a minimum, and one for so many lines."""
 
 _SAMPLES: Final = 8
-"""How many messages of a part are sampled for the types of its cells."""
+"""The number of messages of a part that are sampled for the types of its cells."""
 
 _MOST_MILLIS: Final = 2**52
 
@@ -139,8 +139,8 @@ class Envelopes:
     def decode(self, batch: pa.RecordBatch, most_failures: int | None = None) -> list[pa.RecordBatch]:
         """Decode lines of files (`VALUE`, `NAME`, `LINE`), and return them in their order.
 
-        If a part of the batch fails, it is halved, until it succeeds, is one line, or `most_failures` parts failed
-        (by default as many as pay off if the others are decoded in SQL).
+        A part that fails is halved, until it succeeds, is one line, or `most_failures` parts have failed. The
+        default depends on the number of lines: with more failures, SQL would be faster for the whole batch.
         """
         batches: list[pa.RecordBatch] = []
         if most_failures is None:

@@ -20,19 +20,19 @@ _Longs: TypeAlias = npt.NDArray[np.int64]
 _Words: TypeAlias = npt.NDArray[np.uint64]
 
 _PADDING: Final = 16
-"""How many bytes may be read after the end of the last value."""
+"""The number of bytes that may be read after the end of the last value."""
 
 _MORE: Final = np.uint64(0x8080808080808080)
-"""The bits of eight bytes that say that a number has further bytes."""
+"""The highest bit of each of eight bytes: it is set if a number has further bytes."""
 
 _IN_WORD, _LONGEST = 8, 10
-"""The bytes of a number that are read at once, and the most that a number has."""
+"""The bytes of a number that are read at once, and the most bytes of a number."""
 
 _INLINE: Final = 12
 """The length up to which a view has its text within itself (arrow.apache.org/docs/format/Columnar.html)."""
 
 _MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
-"""For each number of bytes, the bits of so many bytes of a word."""
+"""The mask of the lowest bytes of a word, by their number."""
 
 _NUMBERS: Final[Mapping[str, tuple[type[np.generic], pa.DataType]]] = {
     "float": (np.uint32, pa.float32()),

@@ -203,7 +203,7 @@ def _nested(cell: str, type_: Type, zone: str) -> str:
     differs from that of the struct by case, which is refused.
 
     The text must be exactly one value: it is read as the value of an object, and must also be one element in a
-    list, so that it cannot close the object or go on after it.
+    list, so that it cannot close the object or continue after it.
     """
     wide = _as_read(type_)
     schema = f"value {ddl(wide)}, broken string"

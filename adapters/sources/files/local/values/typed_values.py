@@ -152,14 +152,14 @@ def _unscaled(data: str) -> int | None:
     decoded = a2b_base64(data)
     value = int.from_bytes(decoded, "big", signed=True)
     if abs(value) > _MOST - 2**33 and len(decoded) <= 16:
-        raise SparkNeeded("a decimal has more than 38 digits, or hardly less")
+        raise SparkNeeded("a decimal has more than 38 digits, or almost as many")
     return value if 1 <= len(decoded) <= 16 else None
 
 
 def _digits(value: Any) -> str | None:
     """Return the digits of a `VariableScaleDecimal` as a text, because no type of a table has every scale."""
     if value.__class__ is not dict:
-        raise SparkNeeded("a number that tells its scale is no object")
+        raise SparkNeeded("a number with a scale of its own is no object")
     scale, data = _parts(value)
     unscaled = _unscaled(data)
     if unscaled is None:
