@@ -18,7 +18,7 @@ from pyiceberg.catalog import load_catalog
 from pyiceberg.schema import Schema
 from pyiceberg.types import DecimalType, IntegerType, NestedField, StringType
 from pyspark.sql import SparkSession
-from ways import use_spark_in_commands
+from resolution_switches import use_spark_in_commands
 
 from lakeward.adapters.formats.delta.metadata.clustering import clustered_by
 from lakeward.adapters.formats.delta.operations.adoption import DeltaExternalTable

@@ -18,8 +18,8 @@ import contested
 import pytest
 from broken_ports import AnyTable, bench_of
 from broken_tables import BY_LAW, DRAWS, DRAWS_OF, Draw
-from laps import FEW_HISTORIES, IN_RANDOM_LAWS, TRIMMED
-from ways import use_spark
+from law_sets import FEW_HISTORIES, IN_RANDOM_LAWS, TRIMMED
+from resolution_switches import use_spark
 
 from lakeward.adapters.formats.delta.table import DeltaTable
 from lakeward.adapters.formats.hudi.table import HudiTable

@@ -21,7 +21,7 @@ import pytest
 from case_topics import read_by_broker
 from cases import GROWN, NESTED
 from fake_broker import FakeBroker
-from fed import Read, differences, expected, fed, is_equal
+from feed_reader import FeedContents, differences, expected, is_equal, read_feed
 from message_cases import DEBEZIUM, FEEDS
 from pyspark.sql import SparkSession
 
@@ -34,7 +34,7 @@ REFUSED: Final = {"inventory.products": ["null_key"]}
 """A delete with neither key nor image."""
 
 
-ReadCase: TypeAlias = Callable[..., Read]
+ReadCase: TypeAlias = Callable[..., FeedContents]
 """Reads files of a case: their folder, a table, its key and its columns, and options of the source."""
 
 SPARK: Final = pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.long])
@@ -50,7 +50,7 @@ def read_case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     spark = request.getfixturevalue("spark") if request.node.get_closest_marker("spark") else None
     match request.param:
         case "files" | "spark":
-            return partial(fed, spark)
+            return partial(read_feed, spark)
         case "recorded":
             return partial(read_by_broker, FakeBroker(), spark, tmp_path_factory.mktemp("state"))
         case _:
@@ -74,7 +74,7 @@ def test_published_feeds_give_their_published_tables(
 ) -> None:
     cases = {case: outside.case(case) for case, _, _ in feeds}
     names = "|".join(f"{case}/input/{pattern}" for case, pattern, _ in feeds)
-    found = fed(engine, outside.CASES, table, ["id"], columns, names=names, **options)
+    found = read_feed(engine, outside.CASES, table, ["id"], columns, names=names, **options)
     for case, pattern, result in feeds:
         wanted = expected(cases[case] / "expected" / result)
         own = found.of(f"{case}/input/{pattern}")

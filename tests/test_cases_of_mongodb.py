@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import outside
 import pytest
-from fed import Read, fed
+from feed_reader import FeedContents, read_feed
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.sources.messages.json.extended_json import parse, plain_of
@@ -55,10 +55,10 @@ def read(
     columns: dict[str, str],
     records: list[tuple[str, str]],
     documents: str = "columns",
-) -> Read:
+) -> FeedContents:
     lines = [json.dumps({"key": key, "value": value}) for key, value in records]
     (folder / "0.json").write_text("\n".join(lines) + "\n", "utf-8")
-    return fed(engine, folder, TABLE, ["_id"], columns, documents=documents, **SETTINGS)
+    return read_feed(engine, folder, TABLE, ["_id"], columns, documents=documents, **SETTINGS)
 
 
 def utc(cells: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import servers
 from brokers import RunningBroker
-from laps import on_each_line
+from law_sets import on_each_line
 from project import NOW, Project
 
 from lakeward.adapters.sources.jdbc.database import spark_reader

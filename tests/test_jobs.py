@@ -9,7 +9,7 @@ import sys
 import pytest
 from altering import opened
 from buckets import Buckets
-from laps import on_the_other_line
+from law_sets import on_the_other_line
 from project import ITEM, Project
 from pyspark.sql import SparkSession
 from spark import INTERPRETED, QUICKLY_COMPILED

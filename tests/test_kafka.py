@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from brokers import RunningBroker
-from laps import on_each_line
+from law_sets import on_each_line
 from project import Project, iceberg_and_delta
 
 from lakeward.adapters.sources.kafka.source import KafkaSource

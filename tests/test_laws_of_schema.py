@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from project import Project, any_kind
 from pyiceberg.io.pyarrow import schema_to_pyarrow
-from ways import use_spark_in_commands
+from resolution_switches import use_spark_in_commands
 
 from lakeward.adapters.formats.delta import checks as delta
 from lakeward.adapters.formats.delta.options import TableOptions as DeltaOptions

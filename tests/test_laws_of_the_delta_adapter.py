@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import laps
+import law_sets
 import pytest
 
 from lakeward.adapters.formats.delta.options import TableOptions
@@ -26,7 +26,7 @@ LAYOUTS = {
 
 
 def bench(lake: Any, make: Callable[..., Any]) -> Bench:
-    return laps.bench(lake, make, lambda columns: TableOptions(partition_by=columns))
+    return law_sets.bench(lake, make, lambda columns: TableOptions(partition_by=columns))
 
 
 @pytest.fixture(params=[*[*LAYOUTS][:1], *[pytest.param(name, marks=pytest.mark.long) for name in [*LAYOUTS][1:]]])
@@ -36,57 +36,60 @@ def layout(request: pytest.FixtureRequest) -> TableOptions:
 
 @pytest.fixture
 def any_layout() -> TableOptions:
-    return laps.draw_layout(LAYOUTS)
+    return law_sets.draw_layout(LAYOUTS)
 
 
 @pytest.fixture(autouse=True)
 def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    laps.trim_often(request, monkeypatch)
-    laps.pack_enough(request, monkeypatch)
+    law_sets.trim_often(request, monkeypatch)
+    law_sets.pack_enough(request, monkeypatch)
 
 
 TestLayouts = table_contract(
-    lambda make_delta, layout: bench(make_delta(layout), make_delta), laws=laps.EVERY_LAYOUT
+    lambda make_delta, layout: bench(make_delta(layout), make_delta), laws=law_sets.EVERY_LAYOUT
 )
 TestReloads = table_contract(
-    lambda make_delta, any_layout: bench(make_delta(any_layout), make_delta), laws=laps.ANY_LAYOUT - laps.SHARED
+    lambda make_delta, any_layout: bench(make_delta(any_layout), make_delta),
+    laws=law_sets.ANY_LAYOUT - law_sets.SHARED,
 )
 TestHistories = table_contract(
     lambda make_delta, any_layout: bench(make_delta(any_layout), make_delta),
-    laws=laps.HISTORIES - laps.SHARED,
-    cases=laps.WAYS["delta"],
+    laws=law_sets.HISTORIES - law_sets.SHARED,
+    cases=law_sets.HISTORY_CASES["delta"],
 )
 TestOtherWays = pytest.mark.long(
     table_contract(
         lambda make_delta, any_layout: bench(make_delta(any_layout), make_delta),
-        laws=laps.HISTORIES - laps.SHARED,
-        cases=laps.other_ways("delta"),
+        laws=law_sets.HISTORIES - law_sets.SHARED,
+        cases=law_sets.other_history_cases("delta"),
     )
 )
 TestLines = pytest.mark.lap(
-    pytest.mark.lines(table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=laps.LINES))
+    pytest.mark.lines(table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=law_sets.LINES))
 )
 TestLap = pytest.mark.lap(
-    table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=laps.LAP - laps.SHARED - laps.ROLLBACK)
+    table_contract(
+        lambda make_delta: bench(make_delta(), make_delta), laws=law_sets.LAP - law_sets.SHARED - law_sets.ROLLBACK
+    )
 )
 TestBySpark = pytest.mark.lap(
-    table_contract(lambda make_delta, by_spark: bench(make_delta(), make_delta), laws=laps.EVERY_LAYOUT)
+    table_contract(lambda make_delta, by_spark: bench(make_delta(), make_delta), laws=law_sets.EVERY_LAYOUT)
 )
 TestMoreBySpark = pytest.mark.long(
     table_contract(
         lambda make_delta, by_spark: bench(make_delta(), make_delta),
-        laws=laps.BY_SPARK - laps.SHARED - laps.SLOW - laps.APPENDING - laps.EVERY_LAYOUT,
+        laws=law_sets.BY_SPARK - law_sets.SHARED - law_sets.SLOW - law_sets.APPENDING - law_sets.EVERY_LAYOUT,
     )
 )
 TestCrashes = pytest.mark.lap(
-    laps.on_each_line(table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=laps.CRASHES))
+    law_sets.on_each_line(table_contract(lambda make_delta: bench(make_delta(), make_delta), laws=law_sets.CRASHES))
 )
 TestDelta = pytest.mark.long(
     table_contract(
         lambda make_delta: bench(make_delta(), make_delta),
-        laws=laps.remaining_laws(
-            *(laps.EVERY_LAYOUT, laps.LINES, laps.CRASHES),
-            (laps.ANY_LAYOUT | laps.HISTORIES | laps.LAP) - laps.SHARED - laps.ROLLBACK,
+        laws=law_sets.remaining_laws(
+            *(law_sets.EVERY_LAYOUT, law_sets.LINES, law_sets.CRASHES),
+            (law_sets.ANY_LAYOUT | law_sets.HISTORIES | law_sets.LAP) - law_sets.SHARED - law_sets.ROLLBACK,
         ),
     )
 )

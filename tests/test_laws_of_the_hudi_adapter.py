@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import laps
+import law_sets
 import pytest
 from hudi_lake import EVERY_COMMIT
 
@@ -30,7 +30,7 @@ IN_THE_GATE = "copy-on-write, partitioned"
 
 
 def bench(lake: Any, make: Callable[..., Any]) -> Bench:
-    return laps.bench(lake, make, lambda columns: TableOptions(partition_by=columns, buckets=1))
+    return law_sets.bench(lake, make, lambda columns: TableOptions(partition_by=columns, buckets=1))
 
 
 @pytest.fixture(
@@ -42,7 +42,7 @@ def layout(request: pytest.FixtureRequest) -> TableOptions:
 
 @pytest.fixture
 def any_layout() -> TableOptions:
-    return laps.draw_layout(LAYOUTS)
+    return law_sets.draw_layout(LAYOUTS)
 
 
 @pytest.fixture
@@ -52,38 +52,41 @@ def kept_commits(any_layout: TableOptions) -> TableOptions:
 
 @pytest.fixture(autouse=True)
 def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    laps.trim_often(request, monkeypatch)
-    laps.pack_enough(request, monkeypatch)
+    law_sets.trim_often(request, monkeypatch)
+    law_sets.pack_enough(request, monkeypatch)
 
 
 TestLayouts = pytest.mark.long(
-    table_contract(lambda make_hudi, layout: bench(make_hudi(layout), make_hudi), laws=laps.EVERY_LAYOUT)
+    table_contract(lambda make_hudi, layout: bench(make_hudi(layout), make_hudi), laws=law_sets.EVERY_LAYOUT)
 )
 TestReloads = table_contract(
-    lambda make_hudi, any_layout: bench(make_hudi(any_layout), make_hudi), laws=laps.ANY_LAYOUT - laps.SHARED
+    lambda make_hudi, any_layout: bench(make_hudi(any_layout), make_hudi),
+    laws=law_sets.ANY_LAYOUT - law_sets.SHARED,
 )
 TestHistories = table_contract(
     lambda make_hudi, any_layout: bench(make_hudi(any_layout), make_hudi),
-    laws=laps.HISTORIES - laps.SHARED,
-    cases=laps.WAYS["hudi"],
+    laws=law_sets.HISTORIES - law_sets.SHARED,
+    cases=law_sets.HISTORY_CASES["hudi"],
 )
 TestOtherWays = pytest.mark.long(
     table_contract(
         lambda make_hudi, any_layout: bench(make_hudi(any_layout), make_hudi),
-        laws=laps.HISTORIES - laps.SHARED,
-        cases=laps.other_ways("hudi"),
+        laws=law_sets.HISTORIES - law_sets.SHARED,
+        cases=law_sets.other_history_cases("hudi"),
     )
 )
 TestLines = pytest.mark.lap(
-    table_contract(lambda make_hudi: bench(make_hudi(), make_hudi), laws=laps.LINES | laps.CRASHES)
+    table_contract(lambda make_hudi: bench(make_hudi(), make_hudi), laws=law_sets.LINES | law_sets.CRASHES)
 )
 TestLap = pytest.mark.lap(
-    table_contract(lambda make_hudi: bench(make_hudi(), make_hudi), laws=laps.LAP - laps.SHARED - laps.ROLLBACK)
+    table_contract(
+        lambda make_hudi: bench(make_hudi(), make_hudi), laws=law_sets.LAP - law_sets.SHARED - law_sets.ROLLBACK
+    )
 )
 TestBySpark = pytest.mark.lap(
     table_contract(
         lambda make_hudi, by_spark, layout: replace(bench(make_hudi(layout), make_hudi), histories=5),
-        laws=laps.EVERY_LAYOUT,
+        laws=law_sets.EVERY_LAYOUT,
     )
 )
 """With few histories, because each value of `a` is a partition whose files a batch writes anew."""
@@ -91,22 +94,22 @@ TestBySpark = pytest.mark.lap(
 TestMoreBySpark = pytest.mark.long(
     table_contract(
         lambda make_hudi, by_spark: bench(make_hudi(), make_hudi),
-        laws=laps.BY_SPARK - laps.SHARED - laps.SLOW - laps.APPENDING - laps.EVERY_LAYOUT,
+        laws=law_sets.BY_SPARK - law_sets.SHARED - law_sets.SLOW - law_sets.APPENDING - law_sets.EVERY_LAYOUT,
     )
 )
 TestRollback = pytest.mark.long(
     pytest.mark.lap(
         table_contract(
-            lambda make_hudi, kept_commits: bench(make_hudi(kept_commits), make_hudi), laws=laps.ROLLBACK
+            lambda make_hudi, kept_commits: bench(make_hudi(kept_commits), make_hudi), laws=law_sets.ROLLBACK
         )
     )
 )
 TestHudi = pytest.mark.long(
     table_contract(
         lambda make_hudi: bench(make_hudi(), make_hudi),
-        laws=laps.remaining_laws(
-            *(laps.EVERY_LAYOUT, laps.LINES, laps.CRASHES),
-            (laps.ANY_LAYOUT | laps.HISTORIES | laps.LAP) - laps.SHARED,
+        laws=law_sets.remaining_laws(
+            *(law_sets.EVERY_LAYOUT, law_sets.LINES, law_sets.CRASHES),
+            (law_sets.ANY_LAYOUT | law_sets.HISTORIES | law_sets.LAP) - law_sets.SHARED,
         ),
     )
 )

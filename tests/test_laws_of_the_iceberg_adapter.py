@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import laps
+import law_sets
 import pytest
 from parts import split_chains
 
@@ -40,7 +40,7 @@ TOO_LATE = {"events_below_the_low_watermark_are_refused"}
 
 
 def bench(lake: Any, make: Callable[..., Any]) -> Bench:
-    return laps.bench(lake, make, lambda columns: TableOptions(partition_by=columns))
+    return law_sets.bench(lake, make, lambda columns: TableOptions(partition_by=columns))
 
 
 @pytest.fixture(
@@ -52,13 +52,13 @@ def layout(request: pytest.FixtureRequest) -> TableOptions:
 
 @pytest.fixture
 def any_layout() -> TableOptions:
-    return laps.draw_layout(LAYOUTS)
+    return law_sets.draw_layout(LAYOUTS)
 
 
 @pytest.fixture(autouse=True)
 def trimming(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    laps.trim_often(request, monkeypatch)
-    laps.pack_enough(request, monkeypatch)
+    law_sets.trim_often(request, monkeypatch)
+    law_sets.pack_enough(request, monkeypatch)
 
 
 @pytest.fixture
@@ -79,80 +79,106 @@ def several_parts(all_is_large: None, monkeypatch: pytest.MonkeyPatch) -> None:
     split_chains(monkeypatch)
 
 
-TestLayouts = table_contract(lambda make_lake, layout: bench(make_lake(layout), make_lake), laws=laps.EVERY_LAYOUT)
+TestLayouts = table_contract(
+    lambda make_lake, layout: bench(make_lake(layout), make_lake), laws=law_sets.EVERY_LAYOUT
+)
 TestReloads = table_contract(
-    lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake), laws=laps.ANY_LAYOUT
+    lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake), laws=law_sets.ANY_LAYOUT
 )
 TestHistories = table_contract(
     lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake),
-    laws=laps.HISTORIES - {"a_reload_ends_versions_of_missing_rows"},
-    cases=laps.WAYS["iceberg"] - LARGE,
+    laws=law_sets.HISTORIES - {"a_reload_ends_versions_of_missing_rows"},
+    cases=law_sets.HISTORY_CASES["iceberg"] - LARGE,
 )
 TestLargeBatches = table_contract(
-    lambda make_lake, all_is_large, without_crashes: bench(make_lake(), make_lake), laws=laps.HISTORIES, cases=LARGE
+    lambda make_lake, all_is_large, without_crashes: bench(make_lake(), make_lake),
+    laws=law_sets.HISTORIES,
+    cases=LARGE,
 )
 TestKnown = pytest.mark.long(
-    table_contract(lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=laps.KNOWN, cases=LARGE)
+    table_contract(lambda make_lake, all_is_large: bench(make_lake(), make_lake), laws=law_sets.KNOWN, cases=LARGE)
 )
 TestNumbers = pytest.mark.long(
-    table_contract(lambda make_lake, several_parts: bench(make_lake(), make_lake), laws=laps.NUMBERED)
+    table_contract(lambda make_lake, several_parts: bench(make_lake(), make_lake), laws=law_sets.NUMBERED)
 )
 TestOtherWays = pytest.mark.long(
     table_contract(
         lambda make_lake, any_layout: bench(make_lake(any_layout), make_lake),
-        laws=laps.HISTORIES - {"a_reload_ends_versions_of_missing_rows"},
-        cases=laps.other_ways("iceberg"),
+        laws=law_sets.HISTORIES - {"a_reload_ends_versions_of_missing_rows"},
+        cases=law_sets.other_history_cases("iceberg"),
     )
 )
 TestLines = pytest.mark.lap(
-    pytest.mark.lines(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=laps.LINES))
+    pytest.mark.lines(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=law_sets.LINES))
 )
 TestCrashes = pytest.mark.lap(
-    laps.on_each_line(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=laps.CRASHES))
+    law_sets.on_each_line(table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=law_sets.CRASHES))
 )
 TestLap = pytest.mark.lap(
-    table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=laps.LAP - laps.ROLLBACK)
+    table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=law_sets.LAP - law_sets.ROLLBACK)
 )
 TestBySpark = pytest.mark.lap(
     table_contract(
         lambda make_lake, by_spark, without_crashes: bench(make_lake(), make_lake),
-        laws=laps.BY_SPARK - laps.CRASHES_BY_SPARK - laps.EVERY_LAYOUT - TOO_LATE,
-        cases=laps.CASES_BY_SPARK,
+        laws=law_sets.BY_SPARK - law_sets.CRASHES_BY_SPARK - law_sets.EVERY_LAYOUT - TOO_LATE,
+        cases=law_sets.CASES_BY_SPARK,
     )
 )
 """The law of repaired rows also plays any delivery of many histories."""
 TestCrashesBySpark = pytest.mark.lap(
-    table_contract(lambda make_lake, by_spark: bench(make_lake(), make_lake), laws=laps.CRASHES_BY_SPARK)
+    table_contract(lambda make_lake, by_spark: bench(make_lake(), make_lake), laws=law_sets.CRASHES_BY_SPARK)
 )
 TestMoreBySpark = pytest.mark.long(
     table_contract(lambda make_lake, by_spark: bench(make_lake(), make_lake), laws=TOO_LATE)
 )
 TestIceberg = table_contract(
     lambda make_lake: bench(make_lake(), make_lake),
-    laws=laps.remaining_laws(
-        *(laps.EVERY_LAYOUT, laps.ANY_LAYOUT, laps.HISTORIES, laps.KNOWN, laps.NUMBERED, laps.LINES, laps.CRASHES),
-        *(laps.LAP, laps.ONCE, laps.SLOW, laps.CORPUS, laps.SOFT, laps.RACES, laps.IN_RANDOM_LAWS),
+    laws=law_sets.remaining_laws(
+        *(
+            law_sets.EVERY_LAYOUT,
+            law_sets.ANY_LAYOUT,
+            law_sets.HISTORIES,
+            law_sets.KNOWN,
+            law_sets.NUMBERED,
+            law_sets.LINES,
+            law_sets.CRASHES,
+        ),
+        *(
+            law_sets.LAP,
+            law_sets.ONCE,
+            law_sets.SLOW,
+            law_sets.CORPUS,
+            law_sets.SOFT,
+            law_sets.RACES,
+            law_sets.IN_RANDOM_LAWS,
+        ),
     ),
     cases={name for law in LAWS for name in law.cases} - {"soft deletes"},
 )
 TestSoftDeletes = pytest.mark.long(
     table_contract(
         lambda make_lake: bench(make_lake(), make_lake),
-        laws=laps.SOFT | {"an_update_without_a_column_creates_no_row"},
+        laws=law_sets.SOFT | {"an_update_without_a_column_creates_no_row"},
         cases={"ordered", "within", "unbounded", "soft deletes"},
     )
 )
-TestOnce = table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=laps.ONCE, cases={"within"})
+TestOnce = table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=law_sets.ONCE, cases={"within"})
 TestOfAnyLateness = pytest.mark.long(
-    table_contract(lambda make_lake: bench(make_lake(), make_lake), laws=laps.ONCE, cases={"ordered", "unbounded"})
+    table_contract(
+        lambda make_lake: bench(make_lake(), make_lake), laws=law_sets.ONCE, cases={"ordered", "unbounded"}
+    )
 )
 TestLong = pytest.mark.long(
     table_contract(
         lambda make_lake: bench(make_lake(), make_lake),
-        laws=laps.SLOW | laps.RACES | laps.ROLLBACK | laps.IN_RANDOM_LAWS | laps.CORPUS - laps.LAP,
+        laws=law_sets.SLOW
+        | law_sets.RACES
+        | law_sets.ROLLBACK
+        | law_sets.IN_RANDOM_LAWS
+        | law_sets.CORPUS - law_sets.LAP,
     )
 )
 
 
 def test_the_laws_that_trim_with_each_batch_are_laws() -> None:
-    assert {law.name for law in LAWS} >= laps.TRIMMED
+    assert {law.name for law in LAWS} >= law_sets.TRIMMED

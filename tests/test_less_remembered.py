@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pytest
-from ways import use_spark
+from resolution_switches import use_spark
 
 from lakeward.adapters.formats.shared.change_log import entries, retention
 from lakeward.adapters.formats.shared.change_log.table import ChangeLogTable
@@ -88,12 +88,12 @@ def rows_after_a_late_change(lake: Lake, operation: Operation) -> Rows:
     return other.moments[-1].rows
 
 
-def by_batch(beside: ChangeLogTable, progress: Progress, _: object) -> str:
+def by_batch(change_log: ChangeLogTable, progress: Progress, _: object) -> str:
     """Return the condition by which an earlier version trimmed: batches wholly below the low watermark."""
     kinds = f"{entries.KIND} in ('{entries.DELETE}', '{entries.CHANGE}')"
     passed = [
         n
-        for n, r in beside.batches.records.items()
+        for n, r in change_log.batches.records.items()
         if r.record and progress.low_watermark and r.record.greatest.source_order <= progress.low_watermark
     ]
     return f"({kinds} and {names.BATCH} <= {max(passed, default=0)})"

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from project import Project
 from pyspark.sql import SparkSession
-from ways import use_spark_in_commands
+from resolution_switches import use_spark_in_commands
 
 from lakeward.adapters.spark.merge.fold import batch_fold
 from lakeward.adapters.spark.sql.names import PREFIX

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from buckets import Buckets
-from played import Played, answer, playing
+from command_process import CommandProcess, answer, start_process
 
 pytestmark = pytest.mark.spark
 
@@ -61,15 +61,15 @@ class Shop:
     def put(self, name: str, content: str) -> None:
         self.s3.put(f"s3://{self.bucket}/landing/shop/item/{name}", content)
 
-    def batches(self, play: Played) -> Sequence[Mapping[str, Any]]:
+    def batches(self, process: CommandProcess) -> Sequence[Mapping[str, Any]]:
         """Run once, and return the batches of the table."""
-        (table,) = answer(play.call("run", "--once", "--json"))["tables"]
+        (table,) = answer(process.call("run", "--once", "--json"))["tables"]
         found: Sequence[Mapping[str, Any]] = table["batches"]
         return found
 
-    def rows(self, play: Played) -> Rows:
+    def rows(self, process: CommandProcess) -> Rows:
         """Return the rows that a reader other than Spark finds."""
-        found = play.read(f"s3://{self.bucket}/lake/shop/item", ("id", "name", "price"))
+        found = process.read(f"s3://{self.bucket}/lake/shop/item", ("id", "name", "price"))
         return sorted((row[0], row[1], D(row[2])) for row in found)
 
 
@@ -79,48 +79,48 @@ def shop_of(kind: str, s3: Buckets, folder: Path) -> Shop:
     return made
 
 
-def lap(shop: Shop, play: Played) -> None:
+def lap(shop: Shop, process: CommandProcess) -> None:
     """Run with a full load, changes, and a late file."""
     shop.put("LOAD00000001.csv", LOAD)
-    shop.batches(play)
+    shop.batches(process)
     shop.put("20261121-100000000.csv", CHANGES)
-    shop.batches(play)
+    shop.batches(process)
     shop.put("20261121-093000000.csv", LATE)
-    (late,) = shop.batches(play)
+    (late,) = shop.batches(process)
     assert late["counts"]["read"] == 3
-    assert shop.rows(play) == AFTER
+    assert shop.rows(process) == AFTER
 
 
-def way_back(shop: Shop, play: Played) -> None:
+def way_back(shop: Shop, process: CommandProcess) -> None:
     """Show the status, roll back to the first batch, and apply everything again."""
-    (status,) = answer(play.call("status", "--json"))["tables"]
+    (status,) = answer(process.call("status", "--json"))["tables"]
     assert status["batch"] == 3
-    assert shop.batches(play) == []
-    versions = answer(play.call("rollback", "shop.item", "--json"))["versions"]
+    assert shop.batches(process) == []
+    versions = answer(process.call("rollback", "shop.item", "--json"))["versions"]
     first = next(str(version["name"]) for version in versions if version["batch"] == 1)
-    answer(play.call("rollback", "shop.item", "--to", first, "--json"))
-    assert [row[0] for row in shop.rows(play)] == [1, 2, 3]
-    shop.batches(play)
-    assert shop.rows(play) == AFTER
+    answer(process.call("rollback", "shop.item", "--to", first, "--json"))
+    assert [row[0] for row in shop.rows(process)] == [1, 2, 3]
+    shop.batches(process)
+    assert shop.rows(process) == AFTER
 
 
-def everything_else(shop: Shop, play: Played) -> None:
+def everything_else(shop: Shop, process: CommandProcess) -> None:
     """Hold a row, and run each command that reads, maintains or exports a table."""
     shop.put("20261121-110000000.csv", "U,2026-11-21 11:00:00,4,odd,much\nU,2026-11-21 11:00:00,1,one,1.00\n")
-    (planned,) = answer(play.call("plan", "--json"))["tables"]
+    (planned,) = answer(process.call("plan", "--json"))["tables"]
     assert planned["files"] == ["20261121-110000000.csv"]
-    answer(play.call("run", "--once", "--json"), 3)
-    (held,) = answer(play.call("quarantine", "list", "--json"), 3)["entries"]
+    answer(process.call("run", "--once", "--json"), 3)
+    (held,) = answer(process.call("quarantine", "list", "--json"), 3)["entries"]
     assert held["key"] == ["4"]
-    told = answer(play.call("explain", "shop.item", "2", "--json"))
+    told = answer(process.call("explain", "shop.item", "2", "--json"))
     assert "Köln" in json.dumps(told, ensure_ascii=False)
-    answer(play.call("export", "shop.item", "--to", "out", "--json"))
+    answer(process.call("export", "shop.item", "--to", "out", "--json"))
     assert sorted(pq.read_table(shop.folder / "out")["id"].to_pylist()) == [1, 2, 4]
-    answer(play.call("maintain", "--dry-run", "--json"))
-    answer(play.call("maintain", "--json"))
-    answer(play.call("quarantine", "discard", "shop.item", "4", "--json"))
-    shop.batches(play)
-    assert shop.rows(play) == [(1, "one", D("1.00")), *AFTER[1:]]
+    answer(process.call("maintain", "--dry-run", "--json"))
+    answer(process.call("maintain", "--json"))
+    answer(process.call("quarantine", "discard", "shop.item", "4", "--json"))
+    shop.batches(process)
+    assert shop.rows(process) == [(1, "one", D("1.00")), *AFTER[1:]]
 
 
 WRITES = """
@@ -149,8 +149,8 @@ def logs_and_settings(shop: Shop) -> str:
 @pytest.mark.parametrize("kind", ["delta", pytest.param("hudi", marks=[pytest.mark.hudi, pytest.mark.long])])
 def test_a_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path, kind: str) -> None:
     shop = shop_of(kind, s3, tmp_path)
-    with playing(tmp_path, kind) as play:
-        lap(shop, play)
+    with start_process(tmp_path, kind) as process:
+        lap(shop, process)
     assert "secret word" not in logs_and_settings(shop)
 
 
@@ -160,10 +160,10 @@ def test_a_table_in_a_bucket_is_exact(s3: Buckets, tmp_path: Path, kind: str) ->
 )
 def test_all_commands_work_on_a_table_in_a_bucket(s3: Buckets, tmp_path: Path, kind: str) -> None:
     shop = shop_of(kind, s3, tmp_path)
-    with playing(tmp_path, kind) as play:
-        lap(shop, play)
-        way_back(shop, play)
-        everything_else(shop, play)
+    with start_process(tmp_path, kind) as process:
+        lap(shop, process)
+        way_back(shop, process)
+        everything_else(shop, process)
 
 
 @pytest.mark.long
@@ -173,16 +173,16 @@ def test_a_history_in_a_bucket_is_read_as_of_a_time(s3: Buckets, tmp_path: Path,
     shop = shop_of(kind, s3, tmp_path)
     shop.configure('mode = "history"\nlateness = "30d"\n')
     every = [(key, "late", price) for key, price in ((1, D("1.50")), (2, D("9.00")), (3, D("9.00")))]
-    with playing(tmp_path, kind) as play:
+    with start_process(tmp_path, kind) as process:
         for name, content in (
             ("LOAD00000001", LOAD),
             ("20261121-100000000", CHANGES),
             ("20261121-093000000", LATE),
         ):
             shop.put(f"{name}.csv", content)
-            shop.batches(play)
+            shop.batches(process)
         for clock, expected in (("09:45", every), ("10:30", AFTER)):
-            found = answer(play.call("as-of", "shop.item", f"2026-11-21T{clock}:00Z", "--json"))["first"]
+            found = answer(process.call("as-of", "shop.item", f"2026-11-21T{clock}:00Z", "--json"))["first"]
             assert sorted((row["id"], row["name"], D(row["price"])) for row in found) == expected
 
 
@@ -192,9 +192,9 @@ def test_a_delta_table_of_another_job_in_a_bucket_is_adopted(s3: Buckets, tmp_pa
     subprocess.run([sys.executable, "-c", WRITES, f"s3://{shop.bucket}/lake/shop/item"], check=True)
     shop.put("LOAD00000001.csv", LOAD)
     shop.put("20261121-100000000.csv", CHANGES)
-    with playing(tmp_path, "delta") as play:
-        answer(play.call("adopt", "shop.item", "--from", "LOAD00000001.csv", "--json"))
-        assert [row[0] for row in shop.rows(play)] == [1, 2, 3]
-        (batch,) = shop.batches(play)
+    with start_process(tmp_path, "delta") as process:
+        answer(process.call("adopt", "shop.item", "--from", "LOAD00000001.csv", "--json"))
+        assert [row[0] for row in shop.rows(process)] == [1, 2, 3]
+        (batch,) = shop.batches(process)
         assert batch["counts"]["read"] == 3
-        assert shop.rows(play) == [(1, "a", D("1.00")), *AFTER[1:]]
+        assert shop.rows(process) == [(1, "a", D("1.00")), *AFTER[1:]]

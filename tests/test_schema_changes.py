@@ -11,7 +11,7 @@ import pytest
 from broken_iceberg import COMMITS_COLUMNS_ALONE, NULLS_WHAT_THE_FILES_LACK
 from project import Project
 from pyiceberg.catalog import load_catalog
-from ways import use_spark_in_commands
+from resolution_switches import use_spark_in_commands
 
 from lakeward.adapters.formats.iceberg.writes.change import Change
 from lakeward.adapters.formats.shared.resolution.strategies import whole_rows

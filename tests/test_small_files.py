@@ -22,7 +22,7 @@ from lakeward.plugins.testing.player import Crash
 pytestmark = pytest.mark.spark
 
 BATCHES = 11
-SMALL = 'maintain = { small_files = 3, deleted_rows = 0 }\n'
+SMALL = "maintain = { small_files = 3, deleted_rows = 0 }\n"
 
 
 def rows_after(batches: int) -> list[tuple[int, str, Decimal]]:
@@ -38,7 +38,7 @@ ROWS = rows_after(BATCHES)
 @pytest.fixture(autouse=True)
 def after_each_third_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a run that does not follow merge as one that does, after each third batch."""
-    monkeypatch.setattr(small_files, "BATCHES", 3)
+    monkeypatch.setattr(small_files, "BATCH_INTERVAL", 3)
     monkeypatch.setattr(pipeline_run, "TableWorker", partial(TableWorker, merges=True))
 
 

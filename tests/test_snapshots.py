@@ -15,7 +15,7 @@ import pytest
 from history_model import of_one_key
 from outside import case
 from project import Project, any_kind
-from ways import use_spark_in_commands
+from resolution_switches import use_spark_in_commands
 
 from lakeward.adapters.spark.history import snapshot_splice
 from lakeward.adapters.spark.history.version_rows import VersionRows

@@ -99,7 +99,7 @@ def test_the_page_can_be_followed_to_the_letter(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LAKEWARD_CONFIG", raising=False)
     monkeypatch.syspath_prepend(str(site))
-    played = 0
+    runs = 0
     for block in fences(PAGE):
         if block.name in OF_A_READER:
             Path(block.name).write_text(block.content, "utf-8")
@@ -112,5 +112,5 @@ def test_the_page_can_be_followed_to_the_letter(
                 lakeward, *arguments = shlex.split(command)
                 assert (lakeward, main(arguments)) == ("lakeward", 0)
                 assert as_compared(capfd.readouterr().out) == as_compared(printed)
-                played += 1
-    assert played >= 4
+                runs += 1
+    assert runs >= 4

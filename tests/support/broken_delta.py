@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from mutations import Break, Method, broken, patched, wrapped
 from pyroaring import BitMap64
 from pyspark.sql import functions as F
-from ways import use_spark
+from resolution_switches import use_spark
 
 from lakeward.adapters.formats.delta.options import TableOptions
 from lakeward.adapters.formats.delta.writes import change, deletion_vectors

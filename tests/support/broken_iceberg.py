@@ -12,7 +12,7 @@ from typing import Any
 from mutations import Break, Method, broken, patched, wrapped
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from ways import use_spark, use_spark_in_commands
+from resolution_switches import use_spark, use_spark_in_commands
 
 from lakeward.adapters.formats.iceberg import table
 from lakeward.adapters.formats.iceberg.table import IcebergTable
@@ -107,7 +107,7 @@ BROKEN: Mapping[str, Sequence[Break]] = {
         broken(
             "trims with each batch what the source may still deliver again",
             TRIMS_EACH_BATCH,
-            patched(side_table_pair, "trim", lambda beside, *_: beside.table.forget(DELETE)),
+            patched(side_table_pair, "trim", lambda side_tables, *_: side_tables.table.forget(DELETE)),
         ),
     ),
     "late": (

@@ -134,16 +134,16 @@ NUMBERS = count(1)
 def selecting(change: Callable[[MemorySource, Dimension, ObjectHistory, Objects], Iterable[SourceObject]]) -> Kind:
     """Return a source that changes the objects that it selects."""
     return changed_selections(
-        lambda source, dimension, past, selection: replace(
-            selection, objects=tuple(change(source, dimension, past, selection.objects))
+        lambda source, dimension, object_history, selection: replace(
+            selection, objects=tuple(change(source, dimension, object_history, selection.objects))
         )
     )
 
 
 def _select_of_any_table(
-    right: Method, own: MemorySource, dimension: Dimension, past: ObjectHistory
+    right: Method, own: MemorySource, dimension: Dimension, object_history: ObjectHistory
 ) -> ObjectSelection:
-    every = [right(replace(dimension, name=name), past) for name in own.tables]
+    every = [right(replace(dimension, name=name), object_history) for name in own.tables]
     return next((selection for selection in every if selection.objects), ObjectSelection())
 
 
@@ -176,27 +176,33 @@ def only_once(source: MemorySource, _: Dimension, __: ObjectHistory, objects: Ob
     return fresh
 
 
-def behind_the_last(_: MemorySource, __: Dimension, past: ObjectHistory, objects: Objects) -> Objects:
-    last = max((item.order for item in past.applied.values()), default=0)
+def behind_the_last(_: MemorySource, __: Dimension, object_history: ObjectHistory, objects: Objects) -> Objects:
+    last = max((item.order for item in object_history.applied.values()), default=0)
     return [item for item in objects if item.order > last]
 
 
-def with_current_versions(source: MemorySource, dimension: Dimension, past: ObjectHistory) -> ObjectHistory:
+def with_current_versions(
+    source: MemorySource, dimension: Dimension, object_history: ObjectHistory
+) -> ObjectHistory:
     now = {item.name: item for item in listed_objects(source, dimension)}
-    return replace(past, applied={name: now.get(name, item) for name, item in past.applied.items()})
+    return replace(
+        object_history, applied={name: now.get(name, item) for name, item in object_history.applied.items()}
+    )
 
 
-def without_changed_objects(source: MemorySource, dimension: Dimension, past: ObjectHistory) -> ObjectHistory:
+def without_changed_objects(
+    source: MemorySource, dimension: Dimension, object_history: ObjectHistory
+) -> ObjectHistory:
     now = {item.name: item for item in listed_objects(source, dimension)}
-    seen = {name: item for name, item in past.applied.items() if now[name] == item}
-    return past if past.load is not None else replace(past, applied=seen)
+    seen = {name: item for name, item in object_history.applied.items() if now[name] == item}
+    return object_history if object_history.load is not None else replace(object_history, applied=seen)
 
 
 def completed_objects(
-    _: MemorySource, __: Dimension, past: ObjectHistory, selection: ObjectSelection
+    _: MemorySource, __: Dimension, object_history: ObjectHistory, selection: ObjectSelection
 ) -> ObjectSelection:
     """Select the objects that the operator saw, without a check for more."""
-    load = past.load
+    load = object_history.load
     if load is None or load.completed_versions is None:
         return selection
     every = (*selection.objects, *selection.remaining)
@@ -205,10 +211,10 @@ def completed_objects(
 
 
 def _select_incomplete(
-    right: Method, _: MemorySource, dimension: Dimension, past: ObjectHistory
+    right: Method, _: MemorySource, dimension: Dimension, object_history: ObjectHistory
 ) -> ObjectSelection:
-    selection = right(dimension, replace(past, load=None))
-    return replace(selection, load_epoch=None if past.load is None else past.load.epoch)
+    selection = right(dimension, replace(object_history, load=None))
+    return replace(selection, load_epoch=None if object_history.load is None else object_history.load.epoch)
 
 
 def _read_in_first_epoch(
@@ -302,10 +308,10 @@ BROKEN: Mapping[str, Sequence[Kind]] = {
     ],
     "objects_are_selected_until_they_are_applied": [selecting(only_once)],
     "applied_objects_are_not_selected_again": [
-        selecting(lambda _, __, past, objects: objects or [*past.applied.values()][-1:])
+        selecting(lambda _, __, object_history, objects: objects or [*object_history.applied.values()][-1:])
     ],
     "a_listing_after_the_last_object_selects_the_same": [
-        selecting(lambda _, __, past, objects: objects if past.start is None else objects[1:])
+        selecting(lambda _, __, object_history, objects: objects if object_history.start is None else objects[1:])
     ],
     "each_row_has_a_place_of_its_own": [
         changed_rows(lambda frame: [with_place(item, row=100 - item.position.row) for item in frame])
@@ -331,7 +337,7 @@ BROKEN: Mapping[str, Sequence[Kind]] = {
     "an_object_that_changed_after_it_was_applied_stops_the_table": [changed_histories(with_current_versions)],
     "a_late_object_is_selected_and_reported": [
         selecting(behind_the_last),
-        changed_histories(lambda _, __, past: replace(past, object_watermark=None)),
+        changed_histories(lambda _, __, object_history: replace(object_history, object_watermark=None)),
     ],
     "a_truncation_is_one_truncate_at_its_place": [
         truncating(lambda place, time: (place._replace(sequence=0), time)),
@@ -340,7 +346,9 @@ BROKEN: Mapping[str, Sequence[Kind]] = {
     "a_table_is_read_under_its_name_in_the_source": [
         _mutate(
             "selects by the name of the table",
-            select_objects=lambda right, _, table, past: right(replace(table, source_name=None), past),
+            select_objects=lambda right, _, table, object_history: right(
+                replace(table, source_name=None), object_history
+            ),
         ),
         _mutate(
             "reads by the name of the table",
@@ -402,7 +410,9 @@ BROKEN: Mapping[str, Sequence[Kind]] = {
         _mutate("selects an incomplete load", select_objects=_select_incomplete),
         changed_selections(lambda _, __, ___, selection: replace(selection, awaited=None)),
         changed_histories(
-            lambda _, __, past: replace(past, load=past.load and replace(past.load, completed_versions=None))
+            lambda _, __, object_history: replace(
+                object_history, load=object_history.load and replace(object_history.load, completed_versions=None)
+            )
         ),
         changed_selections(completed_objects),
     ],
@@ -411,7 +421,11 @@ BROKEN: Mapping[str, Sequence[Kind]] = {
         current_objects(lambda *_: True),
     ],
     "a_rewritten_full_load_begins_the_next_epoch": [
-        changed_histories(lambda _, __, past: past if past.load is None else replace(past, applied={})),
+        changed_histories(
+            lambda _, __, object_history: (
+                object_history if object_history.load is None else replace(object_history, applied={})
+            )
+        ),
         changed_histories(without_changed_objects),
         _mutate("reads every load in the first epoch", read=_read_in_first_epoch),
     ],

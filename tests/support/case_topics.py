@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from brokers import RunningBroker
 from fake_broker import FakeBroker
-from fed import Read, read_whole, session
+from feed_reader import FeedContents, read_whole, session
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.sources import kafka
@@ -83,7 +83,7 @@ def read_by_broker(
     names: str = ".*",
     line: str = "message",
     **options: Any,
-) -> Read:
+) -> FeedContents:
     """Send files of a folder to the topic of a table, and read it; `names` is the pattern of their paths."""
     topic = f"cases.{table}"
     broker.create(topic)

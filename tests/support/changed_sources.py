@@ -111,7 +111,9 @@ def changed_histories(change: Callable[[MemorySource, Dimension, ObjectHistory],
     return mutate(
         MemorySource,
         "changed histories",
-        select_objects=lambda right, own, dimension, past: right(dimension, change(own, dimension, past)),
+        select_objects=lambda right, own, dimension, object_history: right(
+            dimension, change(own, dimension, object_history)
+        ),
     )
 
 

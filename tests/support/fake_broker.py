@@ -29,7 +29,7 @@ class FakeBroker:
     """The methods of a broker that the source calls. `log` has the calls in order."""
 
     made: dict[str, tuple[str, dict[int, FakePartition]]] = field(default_factory=dict)
-    told: dict[str, dict[int, int]] = field(default_factory=dict)
+    group_offsets: dict[str, dict[int, int]] = field(default_factory=dict)
     log: list[str] = field(default_factory=list)
     compacted: set[str] = field(default_factory=set)
 
@@ -107,4 +107,4 @@ class FakeBroker:
 
     def commit_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         self.log.append(f"tell {group} {dict(offsets)}")
-        self.told.setdefault(group, {}).update(offsets)
+        self.group_offsets.setdefault(group, {}).update(offsets)

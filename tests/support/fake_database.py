@@ -155,7 +155,7 @@ class Play:
         return make_source(settings, tables, self.database, options, runtime)
 
     @property
-    def past(self) -> ObjectHistory:
+    def object_history(self) -> ObjectHistory:
         epoch = self.epoch + 1 if self.batches else self.epoch
         load = Load(epoch=epoch, settles=3600 * SECOND) if self.snapshots else None
         if self.asked is not None:
@@ -169,7 +169,7 @@ class Play:
         )
 
     def take(self) -> ObjectSelection:
-        return self.open().select_objects(self.dimension, self.past)
+        return self.open().select_objects(self.dimension, self.object_history)
 
     def staged(self) -> list[str]:
         home = self.folder / "staged" / self.table.schema / self.table.table
@@ -189,7 +189,7 @@ class Play:
 
     def step(self, *, dies: bool = False) -> bool:
         source = self.open()
-        selection = source.select_objects(self.dimension, self.past)
+        selection = source.select_objects(self.dimension, self.object_history)
         if not selection.objects or dies:
             return bool(selection.objects)
         self._apply(selection)

@@ -43,13 +43,13 @@ def query(joined: JoinDeclaration, keys: Mapping[str, Sequence[str]]) -> str:
     text = f"SELECT {', '.join(shown)} FROM ({_part(joined, names[0], keys)}) {names[0]}"
     for name in names[1:]:
         source = joined.sources[name]
-        beside = source.beside or names[0]
+        partner = source.beside or names[0]
         link = " AND ".join(
-            f"{name}.by_{on} = {beside}.by_{to}" for on, to in zip(source.on, source.to, strict=True)
+            f"{name}.by_{on} = {partner}.by_{to}" for on, to in zip(source.on, source.to, strict=True)
         )
         if source.at is not None:
-            link += f" AND {name}.by_valid_from <= {beside}.by_{source.at}"
-            link += f" AND ({name}.by_valid_to IS NULL OR {beside}.by_{source.at} < {name}.by_valid_to)"
+            link += f" AND {name}.by_valid_from <= {partner}.by_{source.at}"
+            link += f" AND ({name}.by_valid_to IS NULL OR {partner}.by_{source.at} < {name}.by_valid_to)"
         way = "LEFT" if source.way is JoinType.LEFT else "INNER"
         text += f" {way} JOIN ({_part(joined, name, keys)}) {name} ON {link}"
     return text

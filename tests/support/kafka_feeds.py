@@ -66,7 +66,7 @@ class BrokerFeed:
     lands_ahead: bool = False
     """Whether batches land ahead, while the source that is open applies those before them."""
     landed_ahead: list[OffsetRange] = field(default_factory=list)
-    beside: BrokerFeed | None = None
+    sibling: BrokerFeed | None = None
     """Another table of the same topic. Files are removed once it has applied them too."""
 
     def open(self) -> Any:
@@ -75,7 +75,7 @@ class BrokerFeed:
         source: KafkaSource = kafka.build(options, runtime)  # type: ignore[assignment]  # a Source, to plugins
         landing = source.landing
         landing.broker = self.broker
-        landing.land_elsewhere = partial(self.land, landing) if self.lands_ahead else None
+        landing.land_in_process = partial(self.land, landing) if self.lands_ahead else None
         return self.change(source)
 
     def land(
@@ -98,10 +98,12 @@ class BrokerFeed:
         self.broker.send(topic, message(self.sent), partition=partition)
         return self.sent
 
-    def take(self, source: Any = None, **past: Any) -> ObjectSelection:
+    def take(self, source: Any = None, **object_history: Any) -> ObjectSelection:
         """Select the next batch after the commits so far."""
         source = self.open() if source is None else source
-        selection: ObjectSelection = source.select_objects(self.dimension(source), self.past(**past))
+        selection: ObjectSelection = source.select_objects(
+            self.dimension(source), self.object_history(**object_history)
+        )
         return selection
 
     def dimension(self, source: Any) -> Dimension:
@@ -112,7 +114,7 @@ class BrokerFeed:
             else replace(own_dimension, name=self.name, source_name=own_dimension.name)
         )
 
-    def past(self, **more: Any) -> ObjectHistory:
+    def object_history(self, **more: Any) -> ObjectHistory:
         seen = {item.name: item for item in self.objects}
         return ObjectHistory(
             **{"applied": seen, "acknowledged": self.acked, "has_no_batch": not self.objects, **more}
@@ -139,8 +141,8 @@ class BrokerFeed:
         assert len({*self.ids}) == len(self.ids), "a message was applied twice"
         objects = [fact.object for fact in batch.facts.objects]
         self.objects += objects
-        beside_objects = objects if self.beside is None else self.beside.objects
-        source.archive(self.dimension(source), [item for item in objects if item in beside_objects])
+        sibling_objects = objects if self.sibling is None else self.sibling.objects
+        source.archive(self.dimension(source), [item for item in objects if item in sibling_objects])
         return True
 
     def apply(self, source: Any = None) -> list[int]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from fed import rows_of
+from feed_reader import rows_of
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark.frames.event_frame import SKIPPED
@@ -92,8 +92,8 @@ def feed(
 
 def _named(line: Line, names: Mapping[str, str]) -> Line:
     """Return a row with other names of the kit's columns, in another order after those of the form."""
-    beside = {name: cell for name, cell in line.items() if name not in COLUMNS.names}
-    return {**beside, **{name: line[own] for name, own in names.items()}}
+    extra_cells = {name: cell for name, cell in line.items() if name not in COLUMNS.names}
+    return {**extra_cells, **{name: line[own] for name, own in names.items()}}
 
 
 def letter(item: Item) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fed import session
+from feed_reader import session
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.sources.files.options import FilesOptions

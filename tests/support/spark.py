@@ -11,7 +11,7 @@ from delta_lake import LakeOfDelta
 from hudi_lake import LakeOfHudi
 from iceberg_lake import LakeOfIceberg
 from pyspark.sql import SparkSession
-from ways import use_spark
+from resolution_switches import use_spark
 
 from lakeward.adapters.formats.delta.options import TableOptions as DeltaTableOptions
 from lakeward.adapters.formats.delta.session import SETTINGS as DELTA

@@ -92,7 +92,7 @@ class Places:
 
         In a bucket, Delta's own `LogStore` would let a commit overwrite another one made meanwhile.
         """
-        return nullcontext() if self.access is None else self.at(table).alone(str(table))
+        return nullcontext() if self.access is None else self.at(table).lock(str(table))
 
     def at(self, table: TableName, suffix: str = "") -> Folder:
         """Return the folder of a table. No name leads out of the warehouse."""

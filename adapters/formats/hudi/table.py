@@ -211,7 +211,7 @@ class HudiTable:
         that.
         """
         table_name = str(self.dimension.name)
-        with self.folder.alone(table_name), self._java_alone():
+        with self.folder.lock(table_name), self._java_alone():
             wait_until_past(self.timeline, table_name, self.clock)
             yield
 

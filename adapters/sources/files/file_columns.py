@@ -18,7 +18,7 @@ from lakeward.adapters.sources.files.paths.path_columns import (
     without_path_columns,
 )
 from lakeward.adapters.sources.files.table_files import TableFiles
-from lakeward.adapters.sources.messages.connect_schema import Version, merged
+from lakeward.adapters.sources.messages.connect_schema import Version, merge_columns
 from lakeward.adapters.sources.messages.json.wire_format import EPOCHS
 from lakeward.adapters.sources.rows.parquet_footers import PhysicalForm, read_footer, refuse_unknown
 from lakeward.adapters.spark.sql import names
@@ -259,7 +259,7 @@ def described_by(table: TableFiles, file: File, versions: Sequence[Version]) -> 
             found=f"the schema of {item.name} has no type for it, or one of more than 38 digits",
             todo=f'Declare it under [tables."{table.dimension.name}".columns], as a decimal or a string.',
         )
-    columns = {c.name: c for c in merged(own, conflict)}
+    columns = {c.name: c for c in merge_columns(own, conflict)}
     described = [item.name for version in versions for item in version.columns]
     every = [columns.get(name) or declared.find(name) for name in dict.fromkeys((*described, *declared.names))]
     schema = Schema(tuple(column for column in every if column is not None))

@@ -56,7 +56,7 @@ def make_source(
         *(settings, connect(settings, runtime), MessageStaging(root), source, form),
         follows_snapshot=follows_snapshot,
         runs_once=runtime.runs_once,
-        land_elsewhere=LandingProcess(settings, runtime.base, root, runtime.secret).land,
+        land_in_process=LandingProcess(settings, runtime.base, root, runtime.secret).land,
     )
     kafka_source = KafkaSource(landing, source)
     source.next_objects = kafka_source.next_objects
@@ -102,7 +102,7 @@ def _registry_error(avro_places: Sequence[str], section: str) -> ConfigError:
             todo=f'Name it: [{section}.registry] with `url = "http://registry:8081"`, or with `kind = "glue"`.',
         )
     return ConfigError(
-        f"[{section}.registry] is there, and no messages are in Avro",
+        f"[{section}.registry] is set, but no messages are in Avro",
         todo=f'Set `format = "debezium-avro"` under [{section}], or for single tables; or take the registry out.',
     )
 
@@ -170,7 +170,7 @@ def connect(settings: Any, runtime: Runtime) -> Any:
         from lakeward.adapters.sources.kafka.topics import SeveralTopics  # noqa: PLC0415
     except ImportError as error:
         raise SetupError(
-            "the client of Kafka is not installed",
+            "the Kafka client is not installed",
             found=str(error),
             todo="Install it: pip install 'lakeward[kafka]'.",
         ) from error
@@ -229,7 +229,7 @@ def _read_table_options(settings: Any, options: Options, runtime: Runtime) -> Ma
             and "{schema}" not in settings.topics
         ):
             raise ConfigError(
-                f"{table}: plain records do not say which table they are of, and its topic is that of all tables",
+                f"{table}: plain records do not name their table, and all tables share one topic",
                 found=f"`topics` under [source] is {settings.topics}",
                 todo=f"Name the topic of the table: `topics` under [{within}].",
             )
@@ -239,7 +239,7 @@ def _read_table_options(settings: Any, options: Options, runtime: Runtime) -> Ma
 def _resolve_folder(path: str, runtime: Runtime) -> Path:
     if "://" in path:
         raise ConfigError(
-            f"messages cannot wait in {path}",
+            f"messages cannot be staged in {path}",
             todo="Let `path` under [source] be a folder on a disk; `staging` names a prefix of a bucket.",
         )
     return runtime.base / path

@@ -55,13 +55,13 @@ class KafkaBacklog:
         offsets = []
         for table, objects in applied:
             positions = next_offsets(parse_ranges(item.name for item in objects))
-            stored = self.staging.read_transaction_progress(table) if objects else None
-            offset = TransactionOffsets(objects, stored, positions).find(topic.name, topic.id)
+            progress = self.staging.read_transaction_progress(table) if objects else None
+            offset = TransactionOffsets(objects, progress, positions).find(topic.name, topic.id)
             if offset is None and not self._is_empty(table):
                 return None
             offsets += [] if offset is None else [offset]
-        first = min(offsets, key=lambda one: one.offset, default=None)
-        return None if first is None or first.time is None else first.time * 1000
+        earliest = min(offsets, key=lambda one: one.offset, default=None)
+        return None if earliest is None or earliest.time is None else earliest.time * 1000
 
     def _is_empty(self, table: TableName) -> bool:
         topic = self.inventory.broker.find(self.inventory.topic_of(table))
@@ -70,5 +70,5 @@ class KafkaBacklog:
 
 def _count_waiting(topic: Topic, applied: Collection[OffsetRange]) -> int:
     """Return the number of offsets after the applied ones; a partition without an applied one begins at 0."""
-    reached = next_offsets(applied)
-    return sum(max(0, high - reached.get(number, 0)) for number, (_, high) in topic.partitions.items())
+    positions = next_offsets(applied)
+    return sum(max(0, high - positions.get(number, 0)) for number, (_, high) in topic.partitions.items())

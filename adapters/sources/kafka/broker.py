@@ -11,7 +11,7 @@ NO_ID: Final = "none"
 
 
 class Offsets(NamedTuple):
-    """The offsets of a partition: the first that still exists, and the one after the last committed message."""
+    """The offsets of a partition: the first one that still exists, and the one after the last committed message."""
 
     low: int
     high: int
@@ -46,7 +46,7 @@ class Record(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Records(Sequence[Record]):
-    """Messages in columns: lists with the fields of records. A record is made when it is asked for."""
+    """Messages in columns, one for each field of a record. A record is made when it is read."""
 
     columns: tuple[Sequence[Any], ...]
 
@@ -70,9 +70,9 @@ class Records(Sequence[Record]):
     def __getitem__(self, place: slice) -> Records: ...
 
     def __getitem__(self, place: int | slice) -> Record | Records:
-        """Return a message, or some of them."""
-        own = tuple(column[place] for column in self.columns)
-        return Records(own) if isinstance(place, slice) else Record._make(own)
+        """Return the message at a place, or the messages of a slice."""
+        columns = tuple(column[place] for column in self.columns)
+        return Records(columns) if isinstance(place, slice) else Record._make(columns)
 
 
 class Broker(Protocol):
@@ -101,7 +101,7 @@ class Broker(Protocol):
         ...
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Records]:
-        """Yield the committed messages with offsets from `start` up to, without, `end`, in order, some at a time.
+        """Yield the committed messages with offsets from `start` up to and without `end`, in order, in batches.
 
         Raises SourceError where `start` no longer exists: no message is ever skipped.
         """

@@ -67,7 +67,7 @@ _READER: Final = {
 class KafkaBroker:
     """A broker that is connected to at the first call. Several threads may call it.
 
-    Where access is refused, secrets are read again, and a changed one is tried once.
+    If access is refused, secrets are read again. If one has changed, the call is repeated once.
     """
 
     options: KafkaOptions
@@ -110,18 +110,18 @@ class KafkaBroker:
         return {number: offset for number, offset in offsets.items() if offset >= 0}
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Generator[Records]:
-        """Yield the committed messages of a range of offsets, in order, those that have arrived at a time."""
-        tried, arrivals = self._settings, self._read(topic, partition, start, end)
+        """Yield the committed messages of a range of offsets in order, in the batches in which they arrive."""
+        used_settings, batches = self._settings, self._read(topic, partition, start, end)
         try:
-            first = next(arrivals, None)
+            first_batch = next(batches, None)
         except _AccessRefused:
-            if not self._has_newer_secrets(tried):
+            if not self._has_newer_secrets(used_settings):
                 raise
-            arrivals = self._read(topic, partition, start, end)
-            first = next(arrivals, None)
-        if first is not None:
-            yield first
-            yield from arrivals
+            batches = self._read(topic, partition, start, end)
+            first_batch = next(batches, None)
+        if first_batch is not None:
+            yield first_batch
+            yield from batches
 
     def _read(self, topic: str, partition: int, start: int, end: int) -> Generator[Records]:
         settings, errors = self._access
@@ -130,12 +130,12 @@ class KafkaBroker:
             consumer.assign([TopicPartition(topic, partition, start)])
             while True:
                 messages = self._call(lambda: self._next(consumer, errors), errors)
-                if own := [*takewhile(lambda one: one.error() is None and one.offset() < end, messages)]:
-                    yield _to_records(own)
-                if len(own) < len(messages):
-                    self._check_end(messages[len(own)], topic, partition, end, errors)
+                if in_range := [*takewhile(lambda one: one.error() is None and one.offset() < end, messages)]:
+                    yield _to_records(in_range)
+                if len(in_range) < len(messages):
+                    self._check_end(messages[len(in_range)], topic, partition, end, errors)
                     return
-                if own and own[-1].offset() == end - 1:  # do not wait for messages after the range
+                if in_range and in_range[-1].offset() == end - 1:  # do not wait for messages after the range
                     return
 
     def _next(self, consumer: Consumer, errors: _Errors) -> list[Message]:
@@ -143,10 +143,10 @@ class KafkaBroker:
 
         A refusal of the consumer group is ignored: a range is read without one.
         """
-        first = consumer.poll(self.options.timeout)
-        if first is None:
+        message = consumer.poll(self.options.timeout)
+        if message is None:
             raise self._refusal(errors) or self._unreachable_error(None, errors)
-        messages = [first, *consumer.consume(_BATCH, 0)]
+        messages = [message, *consumer.consume(_BATCH, 0)]
         no_group = KafkaError.GROUP_AUTHORIZATION_FAILED
         return [one for one in messages if one.error() is None or one.error().code() != no_group]
 
@@ -252,24 +252,24 @@ class KafkaBroker:
 
     def _request(self, ask: Callable[[], T]) -> T:
         """Return an answer of the broker; raises a LakewardError for errors of the client."""
-        admin, (tried, errors) = self._admin, self._access
+        admin, (used_settings, errors) = self._admin, self._access
         try:
             return self._call(ask, errors, admin)
         except _AccessRefused:
-            if not self._has_newer_secrets(tried):
+            if not self._has_newer_secrets(used_settings):
                 raise
             return self._call(ask, self._access[1], self._admin)
 
-    def _has_newer_secrets(self, tried: dict[str, Any]) -> bool:
-        """Return True if secrets differ from those that were tried.
+    def _has_newer_secrets(self, used_settings: dict[str, Any]) -> bool:
+        """Return True if secrets differ from those in the settings that were refused.
 
-        They are read again, unless another thread did.
+        They are read again, unless another thread has done so.
         """
         with self._lock:
-            if self._settings is not tried:  # another thread was refused, too, and has read them
+            if self._settings is not used_settings:  # another thread was refused, too, and has read them
                 return True
             self._client_settings = None
-            return any(self._settings.get(name) != tried.get(name) for name in _SECRET)
+            return any(self._settings.get(name) != used_settings.get(name) for name in _SECRET)
 
     def _call(self, ask: Callable[[], T], errors: _Errors, admin: AdminClient | None = None) -> T:
         try:
@@ -285,7 +285,7 @@ class KafkaBroker:
     def _translate_error(self, error: KafkaException, errors: _Errors) -> LakewardError:
         kafka_error: KafkaError = error.args[0]
         if kafka_error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            todo = "Nothing of this batch was applied. The next run says what that means."
+            todo = "Nothing of this batch was applied. The next run raises an alarm if messages are lost."
             return _NoTopic("a topic is not there any more", todo=todo)
         return self._refusal(errors, kafka_error) or self._unreachable_error(kafka_error, errors)
 
@@ -297,16 +297,16 @@ class KafkaBroker:
         return _AccessRefused(
             f"the broker {self.options.servers} refuses access",
             found=refusal.str(),
-            todo="Correct [source.security], or let the user read the topic, and describe it.",
+            todo="Correct [source.security], or allow the user to read and describe the topic.",
         )
 
     def _unreachable_error(self, kafka_error: KafkaError | None, errors: _Errors) -> StoreUnreachable:
         last = errors[-1] if errors else kafka_error
         return StoreUnreachable(
             f"the broker {self.options.servers} does not answer",
-            found=f"nothing came in {self.options.timeout} seconds" if last is None else last.str(),
-            todo="Is it up, and does `servers` under [source] name it as it is reached from here? A run that it "
-            "stops has applied nothing of its batch, and the next one reads that again.",
+            found=f"no answer within {self.options.timeout} seconds" if last is None else last.str(),
+            todo="Is the broker up, and does `servers` under [source] have an address that this machine reaches? "
+            "Nothing of this batch was applied; the next run reads it again.",
         )
 
 
@@ -345,13 +345,13 @@ def _to_records(messages: Sequence[Message]) -> Records:
 def _deleted_error(topic: str, partition: int) -> SourceError:
     return SourceError(
         f"messages of {topic}, partition {partition}, were deleted while they were read",
-        todo="Nothing of this batch was applied. The next run says which are gone.",
+        todo="Nothing of this batch was applied. The next run names the lost offsets.",
     )
 
 
 def _truncated_error(topic: str, partition: int, end: int, offset: int | None) -> SourceError:
     return SourceError(
         f"{topic}, partition {partition}, ends before the offset that the broker named",
-        found=f"it ends at {offset}, and should at {end}",
-        todo="Nothing of this batch was applied. Run again; if it stays so, messages were lost at the broker.",
+        found=f"it ends at offset {offset}; the broker had named {end}",
+        todo="Nothing of this batch was applied. Run again. If the error repeats, the broker has lost messages.",
     )

@@ -24,8 +24,8 @@ class FirstOffsets:
     def find(self, dimension: Dimension, topic: Topic) -> Mapping[int, int]:
         """Return the first offset of partitions of a table without a batch, and write ranges that record it.
 
-        Such a range has the one offset before the first, and no messages. So the first commit records where each
-        partition began.
+        Each range covers the one offset before the first one and has no messages. Through it the first commit
+        records where each partition begins.
         """
         table, start = dimension.source, self.start
         if start is None:

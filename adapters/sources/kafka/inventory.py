@@ -41,7 +41,7 @@ class KafkaSourceInventory:
         options, topic = self.of_tables.get(table, self.options), self.topic_of(table)
         cautions = [self._no_topic_caution(one) for one in topic.split(SEPARATOR) if one not in self._topics]
         if not options.orders_rows:
-            cautions.append("No `order_by` is set: the records of a key count as they arrive.")
+            cautions.append("`order_by` is not set: the records of a key are ordered by arrival.")
         return [*cautions, *options.message_cautions()]
 
     def topic_of(self, table: TableName) -> str:

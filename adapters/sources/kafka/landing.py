@@ -31,7 +31,7 @@ from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import SourceError, StoreUnreachable
 from lakeward.core.ledger.selection import ObjectHistory
 
-LandElsewhere: TypeAlias = Callable[[TableName, Sequence[OffsetRange], int | None], Sequence[OffsetRange]]
+LandInProcess: TypeAlias = Callable[[TableName, Sequence[OffsetRange], int | None], Sequence[OffsetRange]]
 
 
 @dataclass(slots=True)
@@ -54,9 +54,9 @@ class Landing:
     next_positions: dict[TableName, tuple[Topic, Mapping[int, int]]] = field(default_factory=dict)
     """The topic of a table, and for each partition the offset after all that has landed.
 
-    No partitions if files wait that its last selection of objects has not.
+    It has no partitions if files are staged that the table's last selection of objects does not have.
     """
-    land_elsewhere: LandElsewhere | None = None
+    land_in_process: LandInProcess | None = None
     """Lands messages in another process: a table, ranges, and `TransferForm.size_factor`."""
     ahead: AheadLanding = field(default_factory=AheadLanding)
     tables_of_lines: set[TableName] = field(default_factory=set)
@@ -86,18 +86,21 @@ class Landing:
         Raises AlarmRaised where messages are lost, before any is read: KAFKA-001 and KAFKA-002.
         """
         table = dimension.source
-        waiting, positions = self._waiting(dimension, object_history, topic, applied)
+        staged_ranges, positions = self._staged_ranges(dimension, object_history, topic, applied)
         is_split = self.options.transactions is None
         if group := () if is_split else self.staging.read_group(table, topic.id, positions):
-            waiting = [*waiting, *group]
+            staged_ranges = [*staged_ranges, *group]
             positions = {**positions, **next_offsets(one for one in group if not one.is_of_transactions)}
         refuse_lost_messages(dimension.name, topic, positions)
         refuse_truncated(dimension.name, topic, positions)
-        if all(self.staging.is_empty(table, one) for one in waiting):
-            landed = self._land(dimension, object_history, topic, positions)
-            waiting, positions = ([*waiting, *landed] if landed else []), {**positions, **next_offsets(landed)}
-        batch = self._first_files(table, waiting) if is_split else waiting
-        self.next_positions[dimension.name] = topic, (positions if len(batch) == len(waiting) else {})
+        if all(self.staging.is_empty(table, one) for one in staged_ranges):
+            landed_ranges = self._land(dimension, object_history, topic, positions)
+            staged_ranges, positions = (
+                ([*staged_ranges, *landed_ranges] if landed_ranges else []),
+                {**positions, **next_offsets(landed_ranges)},
+            )
+        batch = self._first_files(table, staged_ranges) if is_split else staged_ranges
+        self.next_positions[dimension.name] = topic, (positions if len(batch) == len(staged_ranges) else {})
         return batch
 
     def land_further(
@@ -117,16 +120,16 @@ class Landing:
         table = dimension.source
         form = self.transfer_form(table)
         is_usual = form.size_factor is not None or form.to_line is to_line
-        land = self.land_elsewhere if is_usual and self.options.transactions is None else None
+        land = self.land_in_process if is_usual and self.options.transactions is None else None
         if land is None:
             return
         topic, positions = self.next_positions[dimension.name]
 
         def land_after(positions: Mapping[int, int]) -> Sequence[OffsetRange]:
-            ranges = self._waiting_ranges(table, topic, positions)
+            ranges = self._ranges_at_broker(table, topic, positions)
             return land(table, ranges, form.size_factor) if ranges else ()
 
-        if self._waiting_ranges(table, topic, positions):
+        if self._ranges_at_broker(table, topic, positions):
             self.ahead.begin(table, positions, land_after)
 
     def transfer_form(self, table: TableName) -> TransferForm:
@@ -134,12 +137,12 @@ class Landing:
 
         Files that stay are of lines, which other programs can read.
         """
-        options, few = self._options_of(table), self.files.small_batch
-        may_be_raw = few > 0 and self.options.landing == "removed" and table not in self.tables_of_lines
+        options, small_batch = self._options_of(table), self.files.small_batch
+        may_be_raw = small_batch > 0 and self.options.landing == "removed" and table not in self.tables_of_lines
         size_factor = self.form.size_factor(table, options) if may_be_raw else None
-        return TransferForm(self.form.of(table, options), size_factor, few)
+        return TransferForm(self.form.of(table, options), size_factor, small_batch)
 
-    def _waiting(
+    def _staged_ranges(
         self, dimension: Dimension, object_history: ObjectHistory, topic: Topic, applied: Collection[OffsetRange]
     ) -> tuple[list[OffsetRange], Mapping[int, int]]:
         """Return the staged ranges of the next batch, and for each partition the offset after all that are staged.
@@ -147,14 +150,14 @@ class Landing:
         If a batch landed ahead, it has no ranges of the batch that lands after it.
         """
         ends = next_offsets(self.ahead.take(dimension.source))
-        waiting, positions = self._positions(dimension, object_history, topic, applied)
-        own = [one for one in waiting if one.end <= ends.get(one.partition, 0)]
-        if ends and next_offsets(own) == ends:
-            return own, positions
+        ranges, positions = self._positions(dimension, object_history, topic, applied)
+        batch_ranges = [one for one in ranges if one.end <= ends.get(one.partition, 0)]
+        if ends and next_offsets(batch_ranges) == ends:
+            return batch_ranges, positions
         if ends:  # the table is at another position than after its last batch
             self.ahead.discard(dimension.source)
-            waiting, positions = self._positions(dimension, object_history, topic, applied)
-        return waiting, positions
+            ranges, positions = self._positions(dimension, object_history, topic, applied)
+        return ranges, positions
 
     def _positions(
         self, dimension: Dimension, object_history: ObjectHistory, topic: Topic, applied: Collection[OffsetRange]
@@ -163,31 +166,32 @@ class Landing:
         table = dimension.source
         applied_ends = next_offsets(applied)
         first_offsets = {} if applied or self.follows_snapshot else self._first_offsets(dimension, topic)
-        staged = [one for one in self.staging.ranges(table) if (one.topic, one.id) == (topic.name, topic.id)]
+        staged_ranges = [one for one in self.staging.ranges(table) if (one.topic, one.id) == (topic.name, topic.id)]
         if self.options.transactions is not None:  # files with messages belong to a group that landed together
-            staged = [one for one in staged if self.staging.is_empty(table, one)]
-        waiting: list[OffsetRange] = []
+            staged_ranges = [one for one in staged_ranges if self.staging.is_empty(table, one)]
+        next_ranges: list[OffsetRange] = []
         positions = {}
         for partition in topic.partitions:
-            of_partition = [one for one in staged if one.partition == partition]
+            of_partition = [one for one in staged_ranges if one.partition == partition]
             acked = acked_ranges(object_history.acknowledged_names(LOST_ALARM), partition, topic)
             chain, position = find_contiguous(
                 applied_ends.get(partition, first_offsets.get(partition, 0)), [*of_partition, *acked]
             )
-            waiting += [one for one in chain if one in of_partition]
+            next_ranges += [one for one in chain if one in of_partition]
             positions[partition] = position
-        return waiting, positions
+        return next_ranges, positions
 
     def _first_offsets(self, dimension: Dimension, topic: Topic) -> Mapping[int, int]:
         return FirstOffsets(self.broker, self.staging, self.options.start).find(dimension, topic)
 
-    def _first_files(self, table: TableName, waiting: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
-        """Return the first file with messages of each partition, and all without: an ended run may have left more.
+    def _first_files(self, table: TableName, staged_ranges: Sequence[OffsetRange]) -> Sequence[OffsetRange]:
+        """Return the first file with messages of each partition, and all files without messages.
 
-        Together they are within the limits of a batch, since files that landed together are.
+        A run that ended may have staged more files than one batch takes. The returned ones are within the limits of
+        a batch, because files that landed together are.
         """
         partitions, batch = set[int](), []
-        for one in waiting:
+        for one in staged_ranges:
             if self.staging.is_empty(table, one):
                 batch.append(one)
             elif one.partition not in partitions:
@@ -205,15 +209,17 @@ class Landing:
             if options.transactions is not None:
                 return self._land_whole_transactions(dimension, object_history, topic, positions, bounds)
             transfer = Transfer(*bounds, self.transfer_form(table))
-            landed = transfer.run(self.broker, self.staging, table, self._waiting_ranges(table, topic, positions))
+            landed_ranges = transfer.run(
+                self.broker, self.staging, table, self._ranges_at_broker(table, topic, positions)
+            )
         except (SourceError, StoreUnreachable):
-            # A broker answers nothing to those that read a topic which was deleted.
+            # A broker does not answer the reader of a topic that was deleted.
             with suppress(StoreUnreachable):
                 self._recheck_topic(table, topic)
             raise
-        if landed:
+        if landed_ranges:
             self._recheck_topic(table, topic)  # files of an old topic id are never read
-        return landed
+        return landed_ranges
 
     def _land_whole_transactions(
         self,
@@ -232,18 +238,25 @@ class Landing:
             object_history.applied.values(), self.staging.read_transaction_progress(table), positions
         )
         with self.staging.discarding(table):
-            landed = transfer.land(
-                offsets, lambda: self._waiting_ranges(table, self._recheck_topic(table, topic), positions)
+            landed_ranges = transfer.land(
+                offsets, lambda: self._ranges_at_broker(table, self._recheck_topic(table, topic), positions)
             )
-        if landed.ranges:
+        if landed_ranges.ranges:
             self._recheck_topic(table, topic)
-            return self.staging.write_group(table, topic.id, positions, landed.ranges, landed.in_topic(name))
-        if landed.reached is not None:
-            noted = {"topic": name, "id": landed.id, "positions": positions, **landed.reached._asdict()}
-            self.staging.write_transaction_progress(table, noted)
+            return self.staging.write_group(
+                table, topic.id, positions, landed_ranges.ranges, landed_ranges.in_topic(name)
+            )
+        if landed_ranges.position is not None:
+            progress = {
+                "topic": name,
+                "id": landed_ranges.id,
+                "positions": positions,
+                **landed_ranges.position._asdict(),
+            }
+            self.staging.write_transaction_progress(table, progress)
         return ()
 
-    def _waiting_ranges(
+    def _ranges_at_broker(
         self, table: TableName, topic: Topic, positions: Mapping[int, int]
     ) -> Sequence[OffsetRange]:
         """Return the ranges of each partition that wait at the broker."""

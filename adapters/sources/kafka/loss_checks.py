@@ -14,10 +14,9 @@ from lakeward.core.errors import AlarmRaised, ConfigError, SourceError
 LOST_ALARM: Final = "KAFKA-001"
 
 _RELOAD: Final = (
-    "Nothing was applied. What the old topic had and the table has not is lost; the offsets of the new one say "
-    "nothing of it. Load the table anew, as docs/reference/alarms.md says."
+    "Nothing was applied. Messages of the old topic that the table has not applied are lost. Load the table anew, "
+    "as docs/reference/alarms.md says."
 )
-
 
 _LOAD_ANEW: Final = "The table can be loaded anew, as docs/reference/alarms.md says."
 
@@ -33,8 +32,8 @@ def refuse_other_topic(table: TableName, name: str, topic: Topic | None, applied
         difference = f"there is no topic {name} any more; {latest.words} were the last that it applied"
     elif latest.id != topic.id:
         difference = f"{name} was created anew: its id is {topic.id}, and was {latest.id}"
-    elif missing := sorted({one.partition for one in applied} - topic.partitions.keys()):
-        place = TopicPartition.of(name, missing[0])
+    elif missing_partitions := sorted({one.partition for one in applied} - topic.partitions.keys()):
+        place = TopicPartition.of(name, missing_partitions[0])
         difference = f"{place.topic} has fewer partitions now; partition {place.partition} was read and is gone"
     else:
         return
@@ -46,7 +45,7 @@ def topic_changed_error(table: TableName, topic: Topic, *, is_deleted: bool) -> 
     change = "deleted" if is_deleted else "created anew"
     return SourceError(
         f"{table}: its topic {topic.name} was {change} while messages were read",
-        todo="Nothing of this batch was applied. The next run says what is lost.",
+        todo="Nothing of this batch was applied. The next run raises an alarm if messages are lost.",
     )
 
 
@@ -66,21 +65,21 @@ def refuse_truncated(table: TableName, topic: Topic, positions: Mapping[int, int
 
 def refuse_lost_messages(table: TableName, topic: Topic, positions: Mapping[int, int]) -> None:
     """Raise KAFKA-001 where the next offsets no longer exist."""
-    lost = [
+    lost_ranges = [
         OffsetRange(topic.name, topic.id, partition, position, topic.partitions[partition].low)
         for partition, position in sorted(positions.items())
         if position < topic.partitions[partition].low
     ]
-    if lost:
-        more = f", and of {len(lost) - 1} more partitions" if len(lost) > 1 else ""
+    if lost_ranges:
+        more = f", and of {len(lost_ranges) - 1} more partitions" if len(lost_ranges) > 1 else ""
         raise AlarmRaised(
             "KAFKA-001",
             f"{table}: messages are gone from the broker that were not applied yet",
-            found=f"{lost[0].words}{more}; the first that is there is {lost[0].end:,}",
-            todo="Nothing was applied. Retention deleted them, or somebody did. Load the table anew, as "
-            "docs/reference/alarms.md says. If what they held does not matter: "
-            f"`lakeward ack {table} {LOST_ALARM}`; the table goes on after them.",
-            about=[one.name for one in lost],
+            found=f"{lost_ranges[0].words}{more}; the first offset that exists is {lost_ranges[0].end:,}",
+            todo="Nothing was applied. Retention or a person deleted them. Load the table anew, as "
+            "docs/reference/alarms.md says. If these messages do not matter, run "
+            f"`lakeward ack {table} {LOST_ALARM}`: the table continues after them.",
+            about=[one.name for one in lost_ranges],
         )
 
 
@@ -106,10 +105,13 @@ def refuse_rollback(table: TableName, topic: Topic, ranges: Collection[OffsetRan
 
 
 def no_rollback_error(table: TableName) -> ConfigError:
-    """Return the error for a table that began at the end of its topic, which only its first commit records."""
+    """Return the error for a table that began at the end of its topic.
+
+    Only its first commit records that offset.
+    """
     return ConfigError(
         f"{table}: it cannot be rolled back to before its first messages",
-        found='it began at the end of its topic (`start = "latest"`): its first commit alone tells where that is',
+        found='it began at the end of its topic (`start = "latest"`): only its first commit records where that is',
         todo=f"Nothing was changed. {_LOAD_ANEW}",
     )
 
@@ -124,8 +126,7 @@ def refuse_unknown_start(table: TableName, topic: Topic) -> None:
             f"{table}: `start` must be set, since the beginning of its topic is gone",
             found=f"{name}, partition {partition}, begins at offset {low:,}",
             todo='Set `start` under [source]: "earliest" (what is still there), "latest" (what comes from now on), '
-            "or a time. A topic without its beginning holds no whole table, unless it is compacted, or a snapshot "
-            "lies in it.",
+            "or a time. A topic without its beginning has all rows only if it is compacted or contains a snapshot.",
         )
 
 

@@ -48,10 +48,10 @@ class MskTokens:
         return self.token()
 
 
-def _no_credentials(found: str) -> ConfigError:
+def _no_credentials(reason: str) -> ConfigError:
     return ConfigError(
         "AWS gives no credentials to sign a token for the broker with",
-        found=found,
+        found=reason,
         todo="`sasl_mechanism` under [source.security] is `AWS_MSK_IAM`: let the AWS command line find credentials "
         "here (`aws sts get-caller-identity`).",
     )

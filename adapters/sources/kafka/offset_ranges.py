@@ -13,7 +13,7 @@ NAMES: Final = r"\+?[^+/]+\+(?P<partition>\d{1,5})\+(?P<counter>\d{1,13})-\d{1,1
 """The pattern of staged files for the source of files; partition and first offset give their order."""
 
 _TRANSACTIONS_PREFIX: Final = "~"
-"""Precedes the name of a topic of transactions. No topic name has it."""
+"""Precedes the name of a topic of transactions. No topic name contains it."""
 
 _NO_PARTITION: Final = 99_999
 """The partition of ranges of a topic of transactions, so that they sort apart from those of messages."""
@@ -29,7 +29,7 @@ _NAME: Final = re.compile(
 
 @dataclass(frozen=True, slots=True, order=True)
 class OffsetRange:
-    """The offsets of a partition from `start` up to, without, `end`, of a topic with a name and an id."""
+    """The offsets of a partition from `start` up to and without `end`, of a topic with a name and an id."""
 
     topic: str
     id: str

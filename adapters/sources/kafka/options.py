@@ -98,16 +98,18 @@ class _MessageOptions(MessageForm):
 
     @model_validator(mode="after")
     def _fits_format(self) -> Self:
-        used = sorted({"record_key", "order_by", "time"} & self.model_fields_set)
-        if used and self.format != ROWS:
-            raise ValueError(f'`{used[0]}` is for `format = "json"` alone')
+        names = sorted({"record_key", "order_by", "time"} & self.model_fields_set)
+        if names and self.format != ROWS:
+            raise ValueError(f'`{names[0]}` is for `format = "json"` alone')
         return self
 
 
 def refuse_without_transactions(messages: _MessageOptions) -> None:
     """Raise ValueError for several topics, and for messages that do not name their transaction."""
     if SEPARATOR in str(getattr(messages, "topics", "")):
-        raise ValueError("`transactions` is for tables of one topic: connectors of several have one each")
+        raise ValueError(
+            "`transactions` is for tables of one topic: each connector has a topic of transactions of its own"
+        )
     if messages.format not in (DEBEZIUM, AVRO) or messages.form != "envelope":
         raise ValueError(
             "`transactions` is for envelopes of Debezium: other messages do not say of which transaction they are"
@@ -207,9 +209,9 @@ class KafkaOptions(_MessageOptions, _BrokerOptions):
         return {**_to_files(self), "path": path, "folder": self.topics, **limits}
 
 
-def to_table_options(own: KafkaTableOptions) -> Mapping[str, Any]:
+def to_table_options(options: KafkaTableOptions) -> Mapping[str, Any]:
     """Return the options of a table as settings of the source of files."""
-    return _to_files(own) if own.topics is None else {**_to_files(own), "folder": own.topics}
+    return _to_files(options) if options.topics is None else {**_to_files(options), "folder": options.topics}
 
 
 def _to_files(options: _MessageOptions) -> dict[str, Any]:

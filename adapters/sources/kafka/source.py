@@ -62,11 +62,11 @@ class KafkaSource:
         return self.files.sequences
 
     def order_by(self, dimension: Dimension) -> str | None:
-        """Return the order of such messages in files."""
+        """Return the column that orders the messages in files."""
         return self.files.order_by(dimension)
 
     def key_form(self, dimension: Dimension) -> str | None:
-        """Return what changes the values of a key in such messages."""
+        """Return what changes the values of a key in the messages."""
         return self.files.key_form(dimension)
 
     def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
@@ -115,11 +115,13 @@ class KafkaSource:
 
     def next_objects(self, dimension: Dimension, _: ObjectSelection) -> Sequence[SourceObject]:
         """Wait for the batch that lands ahead, and return its files; none if there is none."""
-        chosen = {one.name for one in self.landing.ahead.following(dimension.source)}
-        return [item for item in self._listed(dimension.source) if item.name in chosen] if chosen else ()
+        landed_names = {one.name for one in self.landing.ahead.peek(dimension.source)}
+        return (
+            [item for item in self._listed(dimension.source) if item.name in landed_names] if landed_names else ()
+        )
 
     def _select(
-        self, dimension: Dimension, object_history: ObjectHistory, waiting: Sequence[OffsetRange]
+        self, dimension: Dimension, object_history: ObjectHistory, ranges: Sequence[OffsetRange]
     ) -> ObjectSelection:
         """Return the waiting files as a batch; applied files that a crash left in the folder become its leftovers.
 
@@ -128,12 +130,12 @@ class KafkaSource:
         table = dimension.source
         names = self.files.folder.places.of(table).names
         listed = self._listed(table)
-        chosen = {one.name for one in waiting}
-        if chosen - {item.name for item in listed}:
+        selected_names = {one.name for one in ranges}
+        if selected_names - {item.name for item in listed}:
             raise _files_changed_error(dimension)
-        applied = [item for item in listed if item.name not in chosen and object_history.has_applied(item)]
-        items = [*(item for item in listed if item.name in chosen), *applied]
-        is_split = self.landing.options.transactions is None  # else all that landed together is one batch
+        applied = [item for item in listed if item.name not in selected_names and object_history.has_applied(item)]
+        items = [*(item for item in listed if item.name in selected_names), *applied]
+        is_split = self.landing.options.transactions is None  # otherwise files that landed together are one batch
         limits = Limits(self.files.options.max_files, self.landing.options.max_bytes if is_split else sys.maxsize)
         naming = Naming(partition_end=names.partition_end)
         history = replace(object_history, waiting={}, start=None)
@@ -141,12 +143,12 @@ class KafkaSource:
         transaction_items = [item for item in items if parse_transaction_ranges([item.name])]
         messages = [item for item in items if not parse_transaction_ranges([item.name])]
         selection = select_objects(str(dimension.name), messages, history, limits, naming, keeps=False)
-        objects = (*(item for item in transaction_items if item.name in chosen), *selection.objects)
-        overtaken = tuple(name for name in object_history.waiting if name not in chosen)
-        leftovers = (*selection.leftovers, *(item for item in transaction_items if item.name not in chosen))
+        objects = (*(item for item in transaction_items if item.name in selected_names), *selection.objects)
+        superseded = tuple(name for name in object_history.waiting if name not in selected_names)
+        leftovers = (*selection.leftovers, *(item for item in transaction_items if item.name not in selected_names))
         leftovers = leftovers if self.landing.options.landing == "removed" else ()
         return replace(
-            selection, objects=objects if selection.objects else (), leftovers=leftovers, superseded=overtaken
+            selection, objects=objects if selection.objects else (), leftovers=leftovers, superseded=superseded
         )
 
     def topic_of(self, table: TableName) -> str:
@@ -163,11 +165,11 @@ class KafkaSource:
             self.landing.land_ahead(dimension)
         batch, selection = self._read_files(dimension, selection, epoch)
         while not batch.facts.objects and dimension.name in self.initial_histories:
-            further = self._land_more(dimension, selection)
-            if not further:
+            further_objects = self._land_more(dimension, selection)
+            if not further_objects:
                 break
             batch.close()
-            selection = replace(selection, objects=(*selection.objects, *further))
+            selection = replace(selection, objects=(*selection.objects, *further_objects))
             batch, selection = self._read_files(dimension, selection, epoch)
         if self.landing.options.transactions is not None and 0 < len(batch.facts.objects) < len(selection.objects):
             batch.close()
@@ -179,7 +181,8 @@ class KafkaSource:
     ) -> tuple[Batch[Frame], ObjectSelection]:
         """Read the files of a selection, and return it as it was read.
 
-        Messages that landed as they were sent, and cannot be read so, become lines. So do later ones of the table.
+        Messages that landed as they were sent are rewritten as lines if they cannot be read in that form. Later
+        messages of the table land as lines.
         """
         table = dimension.source
         if self.landing.transfer_form(table).size_factor is None:  # settings may have changed since files landed
@@ -194,13 +197,13 @@ class KafkaSource:
         return files.read(dimension, selection, epoch), selection
 
     def _with_lines(self, dimension: Dimension, selection: ObjectSelection) -> ObjectSelection:
-        """Return a selection all of whose files are of lines."""
+        """Return a selection whose files are all of lines, and rewrite those that are not."""
         table, names = dimension.source, [item.name for item in selection.objects]
-        made = [
+        were_raw = [
             self.landing.transfer_form(table).make_lines(self.landing.staging, table, one)
             for one in parse_ranges(names)
         ]
-        if not any(made):
+        if not any(were_raw):
             return selection
         by_name = {item.name: item for item in self._listed(table)}
         if not by_name.keys() >= {*names}:
@@ -215,8 +218,8 @@ class KafkaSource:
             return ()
         object_history = self.initial_histories[dimension.name]
         ranges = parse_ranges(item.name for item in selection.objects)
-        chosen = {one.name for one in self.landing.land_further(dimension, object_history, topic, ranges)}
-        return [item for item in self._listed(table) if item.name in chosen and item not in selection.objects]
+        landed_names = {one.name for one in self.landing.land_further(dimension, object_history, topic, ranges)}
+        return [item for item in self._listed(table) if item.name in landed_names and item not in selection.objects]
 
     def _listed(self, table: TableName) -> Sequence[SourceObject]:
         """Return the staged files of a table."""
@@ -230,10 +233,12 @@ class KafkaSource:
         """
         table = dimension.source
         self._commit_group_offsets(table, parse_ranges(item.name for item in objects))
-        removed = self.landing.staging.remove(table, objects) if self.landing.options.landing == "removed" else ()
+        removed_names = (
+            self.landing.staging.remove(table, objects) if self.landing.options.landing == "removed" else ()
+        )
         if self.files.copies is not None:
             self.files.copies.clean(table, [item.name for item in objects])
-        return removed
+        return removed_names
 
     def clean_staging(self, dimension: Dimension, *, is_dry: bool) -> Sequence[str]:
         """Remove copies of files for Spark that are no longer needed, and return them.
@@ -244,7 +249,7 @@ class KafkaSource:
         return () if copies is None else copies.clean_all(dimension.source, is_dry=is_dry)
 
     def find_missing(self, dimension: Dimension, objects: Sequence[SourceObject]) -> Sequence[str]:
-        """Return nothing: the broker has the messages still, or an error is raised.
+        """Return nothing: the broker still has the messages, or an error is raised.
 
         Staged files are not considered.
 
@@ -275,7 +280,7 @@ class KafkaSource:
                 fill_template(self.landing.options.group, table), self.topic_of(table), next_offsets(applied)
             )
         except LakewardError as error:
-            log.warning("the consumer group was not told", table=str(table), error=str(error))
+            log.warning("offsets of the consumer group were not committed", table=str(table), error=str(error))
 
     # Delegated to the source of files.
 
@@ -303,6 +308,6 @@ class KafkaSource:
 def _files_changed_error(dimension: Dimension) -> SourceError:
     return SourceError(
         f"{dimension.name}: files of messages were removed or written while they were read",
-        todo="Nothing of this batch was applied. One process at a time applies a table: is another one at work? "
+        todo="Nothing of this batch was applied. Only one process may apply a table: is another one running? "
         "The next run reads the messages again.",
     )

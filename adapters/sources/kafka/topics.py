@@ -10,7 +10,7 @@ from lakeward.adapters.sources.kafka.broker import Broker, Offsets, Records, Top
 from lakeward.core.errors import ConfigError
 
 SEPARATOR: Final = ","
-"""Separates the names of topics. No topic name has it."""
+"""Separates the names of topics. No topic name contains it."""
 
 _ID: Final = len("--") + 22
 """The length of a topic's id in a file name, with its separator."""
@@ -63,7 +63,7 @@ class SeveralTopics:
         return self.broker.topics()
 
     def find(self, topic: str) -> Topic | None:
-        """Return topics as one, or None if one of them does not exist; its id consists of theirs.
+        """Return several topics as one, whose id consists of theirs; None if one of them does not exist.
 
         Raises ConfigError for one of several topics with more than a thousand partitions.
         """
@@ -79,7 +79,9 @@ class SeveralTopics:
             if max(one_topic.partitions, default=0) >= _PARTITIONS:
                 raise _too_many_partitions(name, len(one_topic.partitions))
             ids.append(one_topic.id)
-            partitions |= {number * _PARTITIONS + own: offsets for own, offsets in one_topic.partitions.items()}
+            partitions |= {
+                number * _PARTITIONS + partition: offsets for partition, offsets in one_topic.partitions.items()
+            }
         return Topic(topic, "--".join(ids), partitions)
 
     def is_compacted(self, topic: str) -> bool:
@@ -89,10 +91,12 @@ class SeveralTopics:
     def offsets_at(self, topic: str, partitions: Collection[int], millis: int) -> Mapping[int, int]:
         """Return for each partition the first offset at or after a time, in milliseconds since 1970."""
         offsets: dict[int, int] = {}
-        for name, own in _group_by_topic(topic, partitions).items():
-            own_offsets = self.broker.offsets_at(name, own.values(), millis)
+        for name, own_partitions in _group_by_topic(topic, partitions).items():
+            own_offsets = self.broker.offsets_at(name, own_partitions.values(), millis)
             offsets |= {
-                number: own_offsets[partition] for number, partition in own.items() if partition in own_offsets
+                number: own_offsets[partition]
+                for number, partition in own_partitions.items()
+                if partition in own_offsets
             }
         return offsets
 
@@ -102,9 +106,9 @@ class SeveralTopics:
 
     def commit_offsets(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Commit offsets of each topic for a consumer group."""
-        for name, own in _group_by_topic(topic, offsets).items():
+        for name, own_partitions in _group_by_topic(topic, offsets).items():
             self.broker.commit_offsets(
-                group, name, {partition: offsets[number] for number, partition in own.items()}
+                group, name, {partition: offsets[number] for number, partition in own_partitions.items()}
             )
 
 

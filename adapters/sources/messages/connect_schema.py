@@ -94,8 +94,8 @@ def columns_of(schema: str, *, is_flat: bool) -> tuple[SchemaColumn, ...] | None
         images = {field.get("field"): field for field in fields}
         image = images.get("after") or images.get("before")
         fields = _fields(image)
-    own = [field for field in fields if isinstance(field.get("field"), str)]
-    rows = tuple(_described(field) for field in own if not (is_flat and is_added(field["field"])))
+    named_fields = [field for field in fields if isinstance(field.get("field"), str)]
+    rows = tuple(_described(field) for field in named_fields if not (is_flat and is_added(field["field"])))
     return rows or None
 
 
@@ -112,12 +112,12 @@ def _fields(schema: Any) -> Sequence[Mapping[str, Any]]:
 
 
 def _described(field: Mapping[str, Any]) -> SchemaColumn:
-    name, called = str(field["field"]), str(field.get("name"))
-    if called == _DECIMAL:
+    name, type_name = str(field["field"]), str(field.get("name"))
+    if type_name == _DECIMAL:
         return _decimal(name, field)
-    if called == _VARIABLE:
+    if type_name == _VARIABLE:
         return SchemaColumn(name, Type("string"), Wire.UNSCALED)
-    named = _NAMED.get(called) or _COUNTS.get(called)
+    named = _NAMED.get(type_name) or _COUNTS.get(type_name)
     if named is not None:
         return SchemaColumn(name, Type(named[0]), named[1])
     type_ = _type(field)
@@ -174,15 +174,17 @@ def _parts(kind: str, field: Mapping[str, Any]) -> Sequence[tuple[str, Any]] | N
 
 def _inner(field: Any) -> Type | None:
     """Return the type of a part of a value; None if its name says that it is written in a special form."""
-    called = str(field.get("name")) if isinstance(field, dict) else ""
-    return None if called in (_DECIMAL, _VARIABLE, *_NAMED) else _type(field)
+    type_name = str(field.get("name")) if isinstance(field, dict) else ""
+    return None if type_name in (_DECIMAL, _VARIABLE, *_NAMED) else _type(field)
 
 
-def merged(versions: Iterable[Version], conflict: Callable[[str, Type, Type], Exception]) -> tuple[Column, ...]:
+def merge_columns(
+    versions: Iterable[Version], conflict: Callable[[str, Type, Type], Exception]
+) -> tuple[Column, ...]:
     """Return the columns of several schemas, each in the wider type; raises `conflict` if there is no wider one."""
     types: dict[str, Type] = {}
-    typed = [(item.name, item.type) for version in versions for item in version.columns]
-    for name, type_ in ((name, type_) for name, type_ in typed if type_ is not None):
+    name_types = [(item.name, item.type) for version in versions for item in version.columns]
+    for name, type_ in ((name, type_) for name, type_ in name_types if type_ is not None):
         before = types.get(name, type_)
         wider = wider_of(before, type_)
         if wider is None:

@@ -31,7 +31,7 @@ from lakeward.adapters.sources.messages.decoded import (
     other_table,
 )
 from lakeward.adapters.sources.messages.json.wire_format import number
-from lakeward.adapters.sources.messages.key_changes import LINKED_KEY, MOVED, Half, linked
+from lakeward.adapters.sources.messages.key_changes import LINKED_KEY, MOVED, Half, link_key_changes
 from lakeward.adapters.sources.messages.message import (
     BODY,
     CELLS,
@@ -66,7 +66,7 @@ _PARSED, _IS_OBJECT, IS_TOMBSTONE = "_lakeward_parsed", "_lakeward_is_object", "
 _KEY_PARSED, _KEY_INNER, _KEYS = "_lakeward_key_parsed", "_lakeward_key_inner", "_lakeward_keys"
 _INNER, _PLAIN = "_lakeward_inner", "_lakeward_plain"
 _AFTER, _BEFORE, _SOURCE = "_lakeward_after", "_lakeward_before", "_lakeward_source"
-_OP, _BLOCK, _SAID = "_lakeward_op", "_lakeward_transaction_block", "_lakeward_said"
+_OP, _BLOCK, _OWN_OP = "_lakeward_op", "_lakeward_transaction_block", "_lakeward_said"
 _OTHER_PARSED, _OTHER_INNER, _OTHER = "_lakeward_other_parsed", "_lakeward_other_inner", "_lakeward_other_key"
 _NEEDS = "_lakeward_needs"
 _IS_OF_NONE = "_lakeward_is_of_none"
@@ -89,7 +89,7 @@ IMAGE_AS_TEXT: Final = (
 )
 
 NO_ROW: Final = r'\A\{\s*("schema"\s*:\s*null\s*,\s*)?"payload"\s*:\s*null\s*(,\s*"schema"\s*:\s*null\s*)?\}\z'
-"""Matches a tombstone of a converter that writes schemas."""
+"""Matches a tombstone that a converter with schemas wrote."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,13 +137,13 @@ class Debezium:
         """A regular expression for fields of a row that are no columns; None if there are none."""
         return ADDED if self.is_flat else None
 
-    def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
-        """Return parsed messages, with flags for those of other tables and the names of these."""
+    def parse(self, messages: DataFrame, table: TableName) -> DataFrame:
+        """Return parsed messages, flagged if they are of another table, and with the name of that table."""
         frame = self._with_parts(messages).selectExpr("*", f"{self._is_of_other(table)} AS {OF_OTHER}")
         frame = frame.selectExpr(
             "*",
             other_table(*self._names(), self._has_row()),
-            f"CASE WHEN NOT {OF_OTHER} THEN {self._own_operation()} END AS {_SAID}",
+            f"CASE WHEN NOT {OF_OTHER} THEN {self._own_operation()} END AS {_OWN_OP}",
         )
         if not self.is_flat:
             frame = with_parsed(frame, {_BARE: f"CASE WHEN {_OP} IS NULL THEN {BODY} END"})
@@ -155,7 +155,7 @@ class Debezium:
     def _with_parts(self, messages: DataFrame) -> DataFrame:
         """Add the parts of messages: the keys, and the envelope or the flattened row."""
         if self.documents is not None:
-            messages = _rewritten(messages, self.documents)
+            messages = _convert_documents(messages, self.documents)
         frame = with_parsed(messages, {_PARSED: BODY}, CELLS if self.is_flat else ENVELOPE)
         frame = with_parsed(frame, {_KEY_PARSED: KEY, _OTHER_PARSED: f"coalesce({OLD_KEY}, {NEW_KEY})"})
         inner = {_INNER: f"CASE WHEN {_is_wrapped()} THEN {cell(f'{_PARSED}.it', 'payload')} END"}
@@ -191,27 +191,27 @@ class Debezium:
         previous_key = f"CASE WHEN {links} AND {self._enters()} THEN {_OTHER} END"
         is_left = self._leaves() if self.links_all else "false"
         return (
-            frame.selectExpr("*", f"{_SAID} = 'insert' AND {needs} AS {_NEEDS}")
+            frame.selectExpr("*", f"{_OWN_OP} = 'insert' AND {needs} AS {_NEEDS}")
             .selectExpr("*", f"{previous_key} AS {LINKED_KEY}", f"coalesce({is_left}, false) AS {MOVED}")
-            .selectExpr("*", f"CASE WHEN {LINKED_KEY} IS NOT NULL THEN 'update' ELSE {_SAID} END AS {_OPERATION}")
+            .selectExpr("*", f"CASE WHEN {LINKED_KEY} IS NOT NULL THEN 'update' ELSE {_OWN_OP} END AS {_OPERATION}")
         )
 
-    def linked(self, opened: DataFrame, order: Sequence[str]) -> DataFrame:
+    def link(self, messages: DataFrame, order: Sequence[str]) -> DataFrame:
         """Link inserts that lack values with the deletes before them in `order`, if headers did not link them."""
-        is_row = f"coalesce({_SAID} IN ({', '.join(map(text, OPERATIONS.values()))}), false)"
+        is_row = f"coalesce({_OWN_OP} IN ({', '.join(map(text, OPERATIONS.values()))}), false)"
         cells = ", ".join(cell(_KEYS, name) for name in self.key)
         half = Half(
-            operation=_SAID,
+            operation=_OWN_OP,
             transaction=self._transaction(),
             keys=self._gone_key(),
-            lacks=_NEEDS,
+            lacks_values=_NEEDS,
             is_row=is_row,
             key=f"to_json(array({cells or NULL}))",
-            enters=self._enters() if self.has_halves else "false",
-            leaves=self._leaves() if self.has_halves else "false",
+            gets_key=self._enters() if self.has_halves else "false",
+            leaves_key=self._leaves() if self.has_halves else "false",
             other=_OTHER,
         )
-        return linked(opened, half, _OPERATION, order, self._partition())
+        return link_key_changes(messages, half, _OPERATION, order, self._partition())
 
     @property
     def has_halves(self) -> bool:
@@ -227,8 +227,8 @@ class Debezium:
         return self._is_half("delete", NEW_KEY)
 
     def _is_half(self, operation: str, header: str) -> str:
-        is_told = f"{self._tells(_KEYS)} AND {self._tells(_OTHER)}"
-        return f"coalesce({_SAID} = {text(operation)} AND {header} IS NOT NULL AND {is_told}, false)"
+        has_both_keys = f"{self._has_key(_KEYS)} AND {self._has_key(_OTHER)}"
+        return f"coalesce({_OWN_OP} = {text(operation)} AND {header} IS NOT NULL AND {has_both_keys}, false)"
 
     def key_half(self) -> str:
         """Return the flag `KEY_HALF` of a parsed message, as SQL with its name."""
@@ -244,9 +244,11 @@ class Debezium:
 
     def old_key_unknown(self) -> str:
         """Return the flag `OLD_KEY_UNKNOWN` of a parsed message, as SQL with its name."""
-        lacks = " OR ".join(f"({cell(_KEYS, name)} IS NULL AND {self._before(name)} IS NULL)" for name in self.key)
+        lacks_key = " OR ".join(
+            f"({cell(_KEYS, name)} IS NULL AND {self._before(name)} IS NULL)" for name in self.key
+        )
         is_update = f"{_KEYS} IS NOT NULL AND {_OPERATION} = 'update'"
-        return f"{f'coalesce({is_update} AND ({lacks}), false)' if lacks else 'false'} AS {OLD_KEY_UNKNOWN}"
+        return f"{f'coalesce({is_update} AND ({lacks_key}), false)' if lacks_key else 'false'} AS {OLD_KEY_UNKNOWN}"
 
     def initial(self) -> str:
         """Return the flag `INITIAL` of a parsed message with a row of an initial snapshot, as SQL with its name."""
@@ -263,26 +265,28 @@ class Debezium:
         is_own = f"NOT {OF_OTHER} AND {self._has_row()}"
         return f"CASE WHEN {is_own} THEN nullif(lower(left({name}, {LONGEST_NAME})), '') END AS {DATABASE}"
 
-    def decoded(self, telling: RowSettings) -> Decoded:
+    def decode(self, settings: RowSettings) -> Decoded:
         """Return the cells and the other parts of parsed messages, as SQL.
 
         A deleted row has only its key, because other cells of the before image may be invented. A key cell that was
         not logged is taken from the message's key.
         """
-        schema, key = telling.dimension.schema, telling.dimension.key
+        schema, key = settings.dimension.schema, settings.dimension.key
         is_gone = f"coalesce({_OPERATION} IN ('delete', 'truncate'), false)"
         cells = {c.name: f"CASE WHEN NOT {is_gone} THEN {cell(_AFTER, c.name)} END" for c in schema}
         for name in key:
             is_lost = f"{cells[name]} IN ({self._unavailable()})"
-            there = f"CASE WHEN {is_lost} THEN {cell(_KEYS, name)} ELSE {cells[name]} END"
-            cells[name] = f"CASE WHEN {_OPERATION} = 'delete' THEN {self._gone(name)} ELSE {there} END"
-        before_columns = telling.dimension.before_columns
+            sent_cell = f"CASE WHEN {is_lost} THEN {cell(_KEYS, name)} ELSE {cells[name]} END"
+            cells[name] = f"CASE WHEN {_OPERATION} = 'delete' THEN {self._deleted_cell(name)} ELSE {sent_cell} END"
+        before_columns = settings.dimension.before_columns
         commit = log_positions.last_commit(self._field)
-        is_told = _IS_UPDATE if key else f"{_OPERATION} IN ('update', 'delete')"
-        was = {name: f"CASE WHEN {is_told} THEN {self._before(name)} END" for name in before_columns}
+        may_change_key = _IS_UPDATE if key else f"{_OPERATION} IN ('update', 'delete')"
+        cells_before = {
+            name: f"CASE WHEN {may_change_key} THEN {self._before(name)} END" for name in before_columns
+        }
         return Decoded(
             cells=cells,
-            before=was,
+            before=cells_before,
             has_image=self._has_image(before_columns),
             unset={c.name: self._is_unset(c) for c in schema if c.name not in key},
             operation=_OPERATION,
@@ -302,7 +306,7 @@ class Debezium:
             return log_positions.sequence_of_mongodb(self._field, _IS_READ)
         return log_positions.sequence(self._field, _IS_READ, commit)
 
-    def _tells(self, keys: str) -> str:
+    def _has_key(self, keys: str) -> str:
         """Return whether the key of a message has each column of the table's key, as SQL."""
         return " AND ".join([f"{keys} IS NOT NULL", *(f"{cell(keys, name)} IS NOT NULL" for name in self.key)])
 
@@ -318,19 +322,19 @@ class Debezium:
 
     def _gone_key(self) -> str:
         """Return the key cells of a deleted row as SQL; NULL if one of them is missing."""
-        key_cells = {name: self._gone(name) for name in self.key}
+        key_cells = {name: self._deleted_cell(name) for name in self.key}
         if not key_cells:
             return f"CAST(NULL AS {CELLS})"
         cells = ", ".join(f"{text(name)}, {value}" for name, value in key_cells.items())
         has_all = " AND ".join(f"({value}) IS NOT NULL" for value in key_cells.values())
         return f"CASE WHEN {has_all} THEN map({cells}) END"
 
-    def _gone(self, name: str) -> str:
+    def _deleted_cell(self, name: str) -> str:
         """Return a key cell of a deleted row as SQL, from the message's key, else from its image."""
-        own, image = cell(_KEYS, name), cell(_AFTER if self.is_flat else _BEFORE, name)
+        key_cell, image = cell(_KEYS, name), cell(_AFTER if self.is_flat else _BEFORE, name)
         if self.before_images == "whole":
-            return f"coalesce({own}, {image})"
-        return f"CASE WHEN {_KEYS} IS NULL THEN {image} ELSE {own} END"
+            return f"coalesce({key_cell}, {image})"
+        return f"CASE WHEN {_KEYS} IS NULL THEN {image} ELSE {key_cell} END"
 
     def _before(self, name: str) -> str:
         """Return a cell of the old key of an update; for a flattened message only a linked message has it."""
@@ -343,9 +347,9 @@ class Debezium:
         if self.is_flat or self.before_images != "whole":
             return "false"
         listed = ", ".join(map(text, columns))
-        lacks = f"size(array_except(array({listed}), map_keys({_BEFORE}))) > 0" if columns else "true"
+        lacks_columns = f"size(array_except(array({listed}), map_keys({_BEFORE}))) > 0" if columns else "true"
         unlogged = f"arrays_overlap(map_values({_BEFORE}), array({self._unavailable()}))"
-        return f"coalesce(NOT ({lacks}) AND NOT coalesce({unlogged}, false), false)"
+        return f"coalesce(NOT ({lacks_columns}) AND NOT coalesce({unlogged}, false), false)"
 
     def _field(self, name: str) -> str:
         """Return a field of the source as SQL; in a flattened row its name begins with `__` or `__source_`."""
@@ -413,43 +417,47 @@ class Debezium:
 
     def _transaction(self) -> str:
         names = ("txId", "gtid", "commit_lsn", "commit_scn", "ts_ms")
-        own = cell(_AFTER, "__transaction_id") if self.is_flat else f"{_BLOCK}.id"
-        return f"coalesce({', '.join([transaction_name_of(own), *map(self._field, names)])})"
+        id_ = cell(_AFTER, "__transaction_id") if self.is_flat else f"{_BLOCK}.id"
+        return f"coalesce({', '.join([transaction_name_of(id_), *map(self._field, names)])})"
 
     def _broken(self) -> str:
-        lacks = f"{_OPERATION} IN ('insert', 'update', 'read') AND {_AFTER} IS NULL"
-        is_told = f"coalesce({OLD_KEY}, {NEW_KEY}) IS NULL OR NOT ({self._tells(_KEYS)}) OR ({self._tells(_OTHER)})"
-        is_lost = f"{_SAID} IN ('insert', 'delete') AND NOT ({is_told})" if self.links_all else "false"
+        lacks_image = f"{_OPERATION} IN ('insert', 'update', 'read') AND {_AFTER} IS NULL"
+        has_other_key = (
+            f"coalesce({OLD_KEY}, {NEW_KEY}) IS NULL OR NOT ({self._has_key(_KEYS)}) OR ({self._has_key(_OTHER)})"
+        )
+        is_lost = f"{_OWN_OP} IN ('insert', 'delete') AND NOT ({has_other_key})" if self.links_all else "false"
         words = "the message is not a JSON object with a row"
         images = (f"get_json_object({BODY}, '$.{path}')" for path in ("payload.after", "after"))
         is_text = f"ltrim(coalesce({', '.join(images)})) LIKE '{{%'"
         payload = f"{_INNER}.broken"
         inner = f"WHEN {payload} IS NOT NULL THEN {why_broken(payload, words)} " if self.is_flat else ""
-        why = self._field(WHY_NOT_READ)
-        document = "" if self.documents is None else f"WHEN {why} IS NOT NULL THEN {why} "
+        reason = self._field(WHY_NOT_READ)
+        document = "" if self.documents is None else f"WHEN {reason} IS NOT NULL THEN {reason} "
         return (
             f"CASE WHEN {self._is_nameless()} THEN {text(NAMELESS)} WHEN {IS_TOMBSTONE} THEN NULL "
             f"WHEN NOT coalesce({_IS_OBJECT}, false) THEN {why_broken(BODY, words)} {inner}{document}"
             f"WHEN {_OPERATION} IS NULL THEN 'the message has no operation, as one that was flattened' "
-            f"WHEN {lacks} AND {is_text} THEN {text(IMAGE_AS_TEXT)} "
-            f"WHEN {lacks} THEN 'the message has no image of the row after the change' "
+            f"WHEN {lacks_image} AND {is_text} THEN {text(IMAGE_AS_TEXT)} "
+            f"WHEN {lacks_image} THEN 'the message has no image of the row after the change' "
             f"WHEN {is_lost} THEN 'the header with the other key of a key change tells no key' END"
         )
 
     def _is_nameless(self) -> str:
         """Return whether a message with a row, or a tombstone that deletes, lacks a required name, as SQL."""
         named = zip(("schema", "table"), self._names(), strict=True)
-        lacks = " OR ".join(f"{name} IS NULL" for part, name in named if part in self.must_name)
+        lacks_name = " OR ".join(f"{name} IS NULL" for part, name in named if part in self.must_name)
         deletes = IS_TOMBSTONE if self.tombstones == "delete" else "false"
-        return f"coalesce(({lacks}) AND ({self._has_row()} OR {deletes}), false)" if lacks else "false"
+        return f"coalesce(({lacks_name}) AND ({self._has_row()} OR {deletes}), false)" if lacks_name else "false"
 
-    def _is_of_none(self, it: str) -> str:
+    def _is_of_none(self, row: str) -> str:
         """Return whether an object is a heartbeat, a transaction marker or a schema change, as SQL."""
-        of_marker = [has(it, name) for name in sorted(MARKER)]
-        conditions = [" AND ".join([*of_marker, f"cardinality({it}) - int({has(it, HEARTBEAT)}) = {len(MARKER)}"])]
-        conditions.append(" AND ".join(has(it, name) for name in sorted(SCHEMA_CHANGE)))
+        of_marker = [has(row, name) for name in sorted(MARKER)]
+        conditions = [
+            " AND ".join([*of_marker, f"cardinality({row}) - int({has(row, HEARTBEAT)}) = {len(MARKER)}"])
+        ]
+        conditions.append(" AND ".join(has(row, name) for name in sorted(SCHEMA_CHANGE)))
         if HEARTBEAT not in self.key:
-            conditions.append(f"cardinality({it}) = 1 AND {has(it, HEARTBEAT)}")
+            conditions.append(f"cardinality({row}) = 1 AND {has(row, HEARTBEAT)}")
         return f"({' OR '.join(f'({one})' for one in conditions)})"
 
     def _blank(self) -> str:
@@ -467,16 +475,13 @@ _IS_UPDATE: Final = f"{_OPERATION} = 'update'"
 _IS_READ: Final = f"{_OPERATION} = 'read'"
 
 
-def _rewritten(messages: DataFrame, documents: MongoMessages) -> DataFrame:
+def _convert_documents(messages: DataFrame, documents: MongoMessages) -> DataFrame:
     """Return messages of MongoDB's connector in the form of other connectors; Spark cannot read extended JSON."""
     envelope, key_of = (F.udf(of, "string", useArrow=False) for of in (documents.envelope, documents.key))
     body, key = (F.expr(f"CASE WHEN {is_valid_utf8(of)} THEN {of} END") for of in (BODY, KEY))
-    rewritten = {BODY: envelope(body, key), KEY: key_of(key)}
+    columns = {BODY: envelope(body, key), KEY: key_of(key)}
     return messages.withColumns(
-        {
-            name: F.when(F.expr(is_valid_utf8(name)), value).otherwise(F.col(name))
-            for name, value in rewritten.items()
-        }
+        {name: F.when(F.expr(is_valid_utf8(name)), value).otherwise(F.col(name)) for name, value in columns.items()}
     )
 
 

@@ -112,7 +112,7 @@ def bare(value: str) -> str:
 
 def to_rows(
     frame: DataFrame,
-    telling: RowSettings,
+    settings: RowSettings,
     decoded: Decoded,
     written: Mapping[str, Writing],
     strange: str,
@@ -123,11 +123,13 @@ def to_rows(
     `written` says how the cells of columns are written, if they are not plain. `strange` and `beside` are
     additional columns of the rows, as SQL with their names.
     """
-    schema = telling.dimension.schema
+    schema = settings.dimension.schema
     cells = {c.name: f"_lakeward_cell_{index}" for index, c in enumerate(schema)}
-    was = {c.name: f"_lakeward_was_{index}" for index, c in enumerate(telling.before_columns)}
-    key_misfits, others = _misfits(telling, cells, was, written, decoded)
-    typed_rows = _with_values(_with_texts(frame, decoded, cells, was), telling, decoded, written, cells, was)
+    before_cells = {c.name: f"_lakeward_was_{index}" for index, c in enumerate(settings.before_columns)}
+    key_misfits, others = _misfits(settings, cells, before_cells, written, decoded)
+    typed_rows = _with_values(
+        _with_texts(frame, decoded, cells, before_cells), settings, decoded, written, cells, before_cells
+    )
     return typed_rows.selectExpr(
         *[quoted(name) for name in schema.names],
         *_facts_of_row(decoded),
@@ -136,13 +138,15 @@ def to_rows(
         *(BLANK, VALUE, LINE, NAME),
         f"false AS {TORN}",
         names.UNSET,
-        *[before_column(index) for index in range(len(was))],
+        *[before_column(index) for index in range(len(before_cells))],
         strange,
         *more_columns,
     )
 
 
-def _with_texts(frame: DataFrame, decoded: Decoded, cells: Mapping[str, str], was: Mapping[str, str]) -> DataFrame:
+def _with_texts(
+    frame: DataFrame, decoded: Decoded, cells: Mapping[str, str], before_cells: Mapping[str, str]
+) -> DataFrame:
     """Add the texts of cells, and what is known of a message, as columns.
 
     An expression that is used more than once is a column of its own, or Spark would compute it each time.
@@ -156,26 +160,26 @@ def _with_texts(frame: DataFrame, decoded: Decoded, cells: Mapping[str, str], wa
         "*",
         f"{_HAS_LONG} AND {has_match(decoded.texts, f'{LONG_DOUBLE}|{TINY}')} AS {_HAS_DOUBLE}",
         *[f"{_sent(decoded, name)} AS {cell}" for name, cell in cells.items()],
-        *[f"{decoded.before.get(name, NULL)} AS {cell}" for name, cell in was.items()],
+        *[f"{decoded.before.get(name, NULL)} AS {cell}" for name, cell in before_cells.items()],
     )
 
 
 def _with_values(
     frame: DataFrame,
-    telling: RowSettings,
+    settings: RowSettings,
     decoded: Decoded,
     written: Mapping[str, Writing],
     cells: Mapping[str, str],
-    was: Mapping[str, str],
+    before_cells: Mapping[str, str],
 ) -> DataFrame:
     """Add the typed values of cells, and those before the change."""
-    schema = telling.dimension.schema
+    schema = settings.dimension.schema
     unscaled = [c for c in schema if decoded.texts and _is_base64(c, written)]
     numbers = {c.name: f"_lakeward_is_number_{index}" for index, c in enumerate(unscaled)}
     values = partial(_value, written=written, numbers=numbers, typed=decoded.typed)
     typed = [f"{values(cells[c.name], c)} AS {quoted(c.name)}" for c in schema]
-    before_columns = [*enumerate(telling.before_columns)]
-    before = [f"{values(was[c.name], c)} AS {before_column(index)}" for index, c in before_columns]
+    before_columns = [*enumerate(settings.before_columns)]
+    before = [f"{values(before_cells[c.name], c)} AS {before_column(index)}" for index, c in before_columns]
     flags = [f"{is_number(cells[name], name)} AS {flag}" for name, flag in numbers.items()]
     return frame.selectExpr("*", *flags).selectExpr("*", *typed, *before)
 
@@ -194,30 +198,30 @@ def _facts_of_row(decoded: Decoded) -> Sequence[str]:
 
 
 def _misfits(
-    telling: RowSettings,
+    settings: RowSettings,
     cells: Mapping[str, str],
-    was: Mapping[str, str],
+    before_cells: Mapping[str, str],
     written: Mapping[str, Writing],
     decoded: Decoded,
 ) -> tuple[list[str], list[str]]:
     """Return why each cell and each value before the change does not fit, as SQL: of key columns, and of others."""
     of_key: list[str] = []
     others: list[str] = []
-    key, texts = telling.dimension.key, decoded.texts
-    for column in telling.dimension.schema:
+    key, texts = settings.dimension.key, decoded.texts
+    for column in settings.dimension.schema:
         if column.name in decoded.typed:
             continue
         cell = cells[column.name]
         is_plain = column.type.name == "string" and written.get(column.name, PLAIN).wire is Wire.PLAIN
-        wrong = (_rounded(cell, column, texts) if texts else NULL) if is_plain else misfit(cell, column)
-        if texts and (altered := _altered(cell, column, texts)) is not None:
-            wrong = f"coalesce({wrong}, {altered})"
-        (of_key if column.name in key else others).append(wrong)
-    for index, column in enumerate(telling.before_columns):
+        misfit_text = (_rounded(cell, column, texts) if texts else NULL) if is_plain else misfit(cell, column)
+        if texts and (altered_text := _altered(cell, column, texts)) is not None:
+            misfit_text = f"coalesce({misfit_text}, {altered_text})"
+        (of_key if column.name in key else others).append(misfit_text)
+    for index, column in enumerate(settings.before_columns):
         if column.name in decoded.typed:
             continue
-        wrong = misfit(was[column.name], column, before_column(index))
-        (of_key if column.name in key else others).append(wrong)
+        misfit_text = misfit(before_cells[column.name], column, before_column(index))
+        (of_key if column.name in key else others).append(misfit_text)
     return of_key, others
 
 

@@ -33,7 +33,7 @@ from lakeward.core.schema import Type
 OPERATIONS: Final = {"load": "read", "insert": "insert", "update": "update", "delete": "delete"}
 """The operations of rows by the words in `metadata.operation`."""
 
-GONE: Final = ("truncate-table", "drop-table")
+ROW_REMOVALS: Final = ("truncate-table", "drop-table")
 """The words in `metadata.operation` of control messages after which a table has no rows."""
 
 _ROOT, _DATA = "_lakeward_root", "_lakeward_data"
@@ -64,8 +64,8 @@ class DmsMessages:
         """A regular expression for fields of a row that are no columns; None if there are none."""
         return None if self.before_prefix is None else rf"{re.escape(self.before_prefix)}.*"
 
-    def opened(self, messages: DataFrame, table: TableName) -> DataFrame:
-        """Return parsed messages, with flags for those of other tables and the names of these."""
+    def parse(self, messages: DataFrame, table: TableName) -> DataFrame:
+        """Return parsed messages, flagged if they are of another table, and with the name of that table."""
         frame = with_parsed(messages, {_PARSED: BODY}, MESSAGE_OF_DMS).selectExpr(
             "*",
             f"{_PARSED}.it IS NOT NULL AND {_PARSED}.broken IS NULL AS {_ROOT}",
@@ -73,40 +73,41 @@ class DmsMessages:
         )
         names = {"schema-name": table.schema, "table-name": table.table}
         is_of_other = " OR ".join(
-            f"coalesce(lower({cell(_META, name)}) != {text(own.lower())}, false)" for name, own in names.items()
+            f"coalesce(lower({cell(_META, name)}) != {text(expected.lower())}, false)"
+            for name, expected in names.items()
         )
         frame = frame.selectExpr("*", f"{is_of_other} AS {OF_OTHER}")
         schema, name = (cell(_META, part) for part in names)
         has_row = f"{_IS_ROW} AND {_DATA} IS NOT NULL"
         return frame.selectExpr("*", other_table(schema, name, has_row))
 
-    def decoded(self, telling: RowSettings) -> Decoded:
+    def decode(self, settings: RowSettings) -> Decoded:
         """Return the cells and the other parts of parsed messages, as SQL."""
         schema, before_columns, operation = (
-            telling.dimension.schema,
-            telling.dimension.before_columns,
+            settings.dimension.schema,
+            settings.dimension.before_columns,
             cell(_META, "operation"),
         )
         cases = " ".join(f"WHEN '{word}' THEN '{meaning}'" for word, meaning in OPERATIONS.items())
-        is_change = f"{operation} = 'update'" if telling.dimension.key else f"{operation} IN ('update', 'delete')"
+        is_change = f"{operation} = 'update'" if settings.dimension.key else f"{operation} IN ('update', 'delete')"
         before = {name: f"CASE WHEN {is_change} THEN {self._before(name)} END" for name in before_columns}
-        when = f"coalesce({cell(_META, 'commit-timestamp')}, {cell(_META, 'timestamp')})"
+        time = f"coalesce({cell(_META, 'commit-timestamp')}, {cell(_META, 'timestamp')})"
         return Decoded(
             cells={c.name: cell(_DATA, c.name) for c in schema},
             before=before,
             has_image=self._has_image(before_columns, operation),
             operation=f"CASE {operation} {cases} ELSE {operation} END",
-            time=f"unix_micros({to_type(when, Type('timestamp'), TextFormat())})",
-            unread_time=f"concat('the time of metadata: ', {when})",
+            time=f"unix_micros({to_type(time, Type('timestamp'), TextFormat())})",
+            unread_time=f"concat('the time of metadata: ', {time})",
             sequence=no_place(f"{operation} = 'load'"),
-            transaction=f"coalesce({cell(_META, 'transaction-id')}, {when})",
+            transaction=f"coalesce({cell(_META, 'transaction-id')}, {time})",
             broken=self._broken(),
             blank=self._blank(),
         )
 
     def rows_gone(self) -> str:
         """Return the flag `ROWS_GONE` of a parsed message, as SQL with its name."""
-        is_gone = f"{cell(_META, 'operation')} IN ({', '.join(map(text, GONE))})"
+        is_gone = f"{cell(_META, 'operation')} IN ({', '.join(map(text, ROW_REMOVALS))})"
         return f"coalesce(NOT {_IS_ROW} AND {is_gone} AND NOT {OF_OTHER}, false) AS {ROWS_GONE}"
 
     def _blank(self) -> str:
@@ -118,9 +119,11 @@ class DmsMessages:
         images = {name: has(_BEFORE, name) for name in columns}
         if self.before_prefix is not None:
             images = {name: f"({has(_DATA, self.before_prefix + name)} OR {sql})" for name, sql in images.items()}
-        gone = [f"({has(_DATA, name)} OR {sql})" for name, sql in images.items()]
-        was, is_gone = (" AND ".join(conditions) or "false" for conditions in (images.values(), gone))
-        return f"CASE WHEN {operation} = 'delete' THEN {is_gone} ELSE {was} END"
+        deleted_images = [f"({has(_DATA, name)} OR {sql})" for name, sql in images.items()]
+        has_images, has_deleted_images = (
+            " AND ".join(conditions) or "false" for conditions in (images.values(), deleted_images)
+        )
+        return f"CASE WHEN {operation} = 'delete' THEN {has_deleted_images} ELSE {has_images} END"
 
     def _before(self, name: str) -> str:
         image = cell(_BEFORE, name)
@@ -129,10 +132,10 @@ class DmsMessages:
         )
 
     def _broken(self) -> str:
-        why = why_broken(BODY, "the message is not a JSON object")
+        reason = why_broken(BODY, "the message is not a JSON object")
         image_is_no_object = f"{_BEFORE} IS NULL AND get_json_object({BODY}, '$.before-image') IS NOT NULL"
         return (
-            f"CASE WHEN NOT coalesce({_ROOT}, false) THEN {why} WHEN {_IS_ROW} AND "
+            f"CASE WHEN NOT coalesce({_ROOT}, false) THEN {reason} WHEN {_IS_ROW} AND "
             f"({_DATA} IS NULL OR {_META} IS NULL) THEN 'the message lacks data or metadata' "
             f"WHEN {_KIND} NOT IN ('data', 'control') THEN {text(OTHER_KIND)} "
             f"WHEN {_IS_ROW} AND {image_is_no_object} THEN {text(NO_IMAGE)} "

@@ -47,7 +47,7 @@ ENVELOPE_PARTS: Final = ("before", "after", "source", "op", "transaction", "ts_m
 _NEEDED_PARTS: Final = ("before", "after", "source", "op")
 
 _BLOCK_BYTES: Final = 1024 * 1024
-"""How much text Arrow parses at once: more does not fit the caches of a core."""
+"""The bytes of text that Arrow parses at once. More would not fit into the caches of a core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,43 +63,43 @@ class ParsedObjects:
 
 
 def parse_messages(
-    bodies: pa.Array, kinds: Mapping[str, pa.DataType], first: Sequence[Mapping[str, Any]]
+    bodies: pa.Array, kinds: Mapping[str, pa.DataType], samples: Sequence[Mapping[str, Any]]
 ) -> ParsedObjects | None:
-    """Parse messages, first with only those parts, and fields of the source, that the sampled messages have.
+    """Parse messages, first with only the parts and the source fields that the sampled messages have.
 
-    A connector fills a third of all fields, and each further field takes time although it is NULL.
+    A connector uses a third of all fields. Each further field takes time although it is NULL.
     """
-    sources = (message.get("source") for message in first)
+    sources = (message.get("source") for message in samples)
     fields = {name for source in sources if isinstance(source, dict) for name in source}
-    parts = {*_NEEDED_PARTS, *(name for message in first for name in message)}
-    shown = _envelope(kinds, _source(first, fields), parts)
-    every = _envelope(kinds, _source(first, {*FIELDS, *OTHER_FIELDS}), ENVELOPE_PARTS)
+    parts = {*_NEEDED_PARTS, *(name for message in samples for name in message)}
+    sampled_schema = _envelope(kinds, _source(samples, fields), parts)
+    full_schema = _envelope(kinds, _source(samples, {*FIELDS, *OTHER_FIELDS}), ENVELOPE_PARTS)
     try:
-        return parse_objects(bodies, shown)
+        return parse_objects(bodies, sampled_schema)
     except pa.ArrowInvalid:
-        if shown == every:
+        if sampled_schema == full_schema:
             raise
-        return parse_objects(bodies, every)
+        return parse_objects(bodies, full_schema)
 
 
-def _envelope(kinds: Mapping[str, pa.DataType], source: pa.DataType, wanted: Container[str]) -> pa.Schema:
+def _envelope(kinds: Mapping[str, pa.DataType], source: pa.DataType, names: Container[str]) -> pa.Schema:
     row = pa.struct([*kinds.items()])
     times = ((name, pa.int64()) for name in ("ts_ms", "ts_us", "ts_ns"))
     parts = (("before", row), ("after", row), ("source", source), ("op", pa.string()), ("transaction", BLOCK_TYPE))
-    return pa.schema([part for part in (*parts, *times) if part[0] in wanted])
+    return pa.schema([part for part in (*parts, *times) if part[0] in names])
 
 
-def _source(messages: Sequence[Mapping[str, Any]], wanted: Container[str]) -> pa.DataType:
-    """Return the type of the source of messages, with the wanted ones of the known fields.
+def _source(messages: Sequence[Mapping[str, Any]], names: Container[str]) -> pa.DataType:
+    """Return the type of the source of messages, with the known fields of these names.
 
     Some fields are numbers or texts, depending on the connector.
     """
     sources = [message["source"] for message in messages if isinstance(message.get("source"), dict)]
     kinds = {}
-    for name in (name for name in (*FIELDS, *OTHER_FIELDS) if name in wanted):
-        shown = first_value(sources, name)
-        may_be_text = name in EITHER_FIELDS and shown is not None
-        is_number = isinstance(shown, int) if may_be_text else name in NUMBER_FIELDS
+    for name in (name for name in (*FIELDS, *OTHER_FIELDS) if name in names):
+        sample = first_value(sources, name)
+        may_be_text = name in EITHER_FIELDS and sample is not None
+        is_number = isinstance(sample, int) if may_be_text else name in NUMBER_FIELDS
         kinds[name] = pa.int64() if is_number else pa.string()
     return pa.struct([*kinds.items()])
 
@@ -134,10 +134,10 @@ def parse_objects(texts: pa.Array, schema: pa.Schema) -> ParsedObjects | None:
     longest = pc.max(pc.binary_length(objects)).as_py()
     options = arrow_json.ReadOptions(use_threads=False, block_size=max(longest + 1, _BLOCK_BYTES))
     parsing = arrow_json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
-    found = arrow_json.read_json(pa.BufferReader(data), options, parsing)
-    if found.num_rows != len(objects):
+    table = arrow_json.read_json(pa.BufferReader(data), options, parsing)
+    if table.num_rows != len(objects):
         return None
-    whole = found.to_struct_array().combine_chunks()
+    whole = table.to_struct_array().combine_chunks()
     if isinstance(whole, pa.ChunkedArray):
         whole = whole.chunk(0)
     if len(whole) < len(texts):
@@ -146,9 +146,9 @@ def parse_objects(texts: pa.Array, schema: pa.Schema) -> ParsedObjects | None:
     return ParsedObjects(whole, is_object)
 
 
-def field_of(of: pa.StructArray, name: str) -> pa.Array:
+def field_of(structs: pa.StructArray, name: str) -> pa.Array:
     """Return a field of structs; NULL if the struct is NULL, or if no struct has the field."""
-    index = of.type.get_field_index(name) if pa.types.is_struct(of.type) else -1
+    index = structs.type.get_field_index(name) if pa.types.is_struct(structs.type) else -1
     if index < 0:
-        return pa.nulls(len(of), pa.int64() if name in NUMBER_FIELDS else pa.string())
-    return pc.struct_field(of, index)  # Arrow reads a name that begins with a dot as a path
+        return pa.nulls(len(structs), pa.int64() if name in NUMBER_FIELDS else pa.string())
+    return pc.struct_field(structs, index)  # Arrow reads a name that begins with a dot as a path

@@ -35,10 +35,10 @@ from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.core.schema import Column
 
 IS_DECODED: Final = "_lakeward_is_decoded"
-"""Whether Arrow decoded a message."""
+"""Flags a message that Arrow decoded."""
 
 HAS_NO_VALUE: Final = "_lakeward_no_value"
-"""Whether a decoded message has no value, so that it is a tombstone."""
+"""Flags a decoded message without a value, which is a tombstone."""
 
 OP: Final = "_lakeward_op"
 BLOCK: Final = "_lakeward_transaction_id"
@@ -61,10 +61,10 @@ _NAMES: Final = frozenset(
 
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _LEAST_FAILURES, _LINES_A_FAILURE = 64, 2
-"""How many parts of a batch may fail before the rest is left to SQL: a minimum, and one for so many lines."""
+"""The parts of a batch that may fail before SQL decodes the rest: a minimum, and one for so many lines."""
 
-_SHOWN: Final = 8
-"""How many messages of a part are sampled for the types of its cells."""
+_SAMPLES: Final = 8
+"""The number of messages of a part that are sampled for the types of its cells."""
 
 _MOST_MILLIS: Final = 2**52
 
@@ -127,10 +127,10 @@ class Envelopes:
         """The columns that `decode` returns; fields, and cells without a native type, are texts."""
         flags = (IS_DECODED, HAS_NO_VALUE, HAS_BEFORE, HAS_KEY)
         texts = (OP, BLOCK, COMMIT, *map(field_column, FIELDS))
-        given = [(VALUE, pa.string()), (NAME, pa.string()), (LINE, pa.int64()), (MICROS, pa.int64())]
-        found = [*((name, pa.bool_()) for name in flags), *((name, pa.string()) for name in texts)]
-        cells = ((name, self.columns[of] or pa.string()) for name, _, of in self._cells())
-        return pa.schema([*given, *found, *cells])
+        line_columns = [(VALUE, pa.string()), (NAME, pa.string()), (LINE, pa.int64()), (MICROS, pa.int64())]
+        message_columns = [*((name, pa.bool_()) for name in flags), *((name, pa.string()) for name in texts)]
+        cells = ((name, self.columns[column] or pa.string()) for name, _, column in self._cells())
+        return pa.schema([*line_columns, *message_columns, *cells])
 
     def _cells(self) -> Iterator[tuple[str, str, str]]:
         """Yield the columns with cells: the name of each, its image, and the column of the table."""
@@ -149,25 +149,25 @@ class Envelopes:
     def decode(self, batch: pa.RecordBatch, most_failures: int | None = None) -> list[pa.RecordBatch]:
         """Decode lines of files (`VALUE`, `NAME`, `LINE`), and return them in their order.
 
-        If a part of the batch fails, it is halved, until it succeeds, is one line, or `most_failures` parts failed
-        (by default as many as pay off if the others are decoded in SQL).
+        A part that fails is halved, until it succeeds, is one line, or `most_failures` parts have failed. The
+        default depends on the number of lines: with more failures, SQL would be faster for the whole batch.
         """
-        found: list[pa.RecordBatch] = []
+        batches: list[pa.RecordBatch] = []
         if most_failures is None:
             most_failures = max(_LEAST_FAILURES, batch.num_rows // _LINES_A_FAILURE)
-        failures, waiting = most_failures, [batch]
-        while waiting:
-            part = waiting.pop()
+        failures, pending_parts = most_failures, [batch]
+        while pending_parts:
+            part = pending_parts.pop()
             decoded = self._read(part) if failures > 0 else None
             failures -= decoded is None
             if decoded is not None:
-                found.append(decoded)
+                batches.append(decoded)
             elif part.num_rows > 1 and failures > 0:
                 half = part.num_rows // 2
-                waiting += [part.slice(half), part.slice(0, half)]
+                pending_parts += [part.slice(half), part.slice(0, half)]
             else:
-                found.append(self._undecoded(part))
-        return found
+                batches.append(self._undecoded(part))
+        return batches
 
     def _undecoded(self, lines: pa.RecordBatch) -> pa.RecordBatch:
         """Return lines flagged as not decoded."""
@@ -176,9 +176,9 @@ class Envelopes:
     def _batch(
         self, lines: pa.RecordBatch, is_decoded: pa.Array, columns: Mapping[str, pa.Array]
     ) -> pa.RecordBatch:
-        known = {name: lines.column(name) for name in (VALUE, NAME, LINE)} | {IS_DECODED: is_decoded, **columns}
+        by_name = {name: lines.column(name) for name in (VALUE, NAME, LINE)} | {IS_DECODED: is_decoded, **columns}
         arrays = [
-            known[field.name] if field.name in known else pa.nulls(lines.num_rows, field.type)
+            by_name[field.name] if field.name in by_name else pa.nulls(lines.num_rows, field.type)
             for field in self.decoded_schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self.decoded_schema)
@@ -197,9 +197,11 @@ class Envelopes:
     def parse(self, texts: MessageTexts) -> ParsedMessages | None:
         """Parse messages; return None, or raise ArrowInvalid, if they cannot be parsed together."""
         bodies, keys = texts.bodies, texts.keys
-        first = [message for body in bodies[:_SHOWN].to_pylist() if (message := sampled_message(body)) is not None]
-        kinds = self._kinds(first)
-        messages = parse_messages(bodies, kinds, first)
+        samples = [
+            message for body in bodies[:_SAMPLES].to_pylist() if (message := sampled_message(body)) is not None
+        ]
+        kinds = self._kinds(samples)
+        messages = parse_messages(bodies, kinds, samples)
         key_objects = parse_objects(keys, pa.schema([*kinds.items()]))
         if messages is None or key_objects is None:
             return None
@@ -221,7 +223,7 @@ class Envelopes:
         is_row = _all_of(messages.is_object, self._is_row(parsed, images), is_time, is_commit)
         is_empty = pc.and_(parsed.has_no_value, self._is_tombstone(parsed.topics))
         images["key"] = parsed.keys
-        found = {
+        columns = {
             HAS_NO_VALUE: is_empty,
             MICROS: micros,
             COMMIT: commit,
@@ -230,17 +232,17 @@ class Envelopes:
             OP: messages.column("op"),
             BLOCK: field_of(messages.column("transaction"), "id"),
         }
-        found |= {field_column(name): _text(field_of(source, name)) for name in FIELDS}
-        found |= {column: self._cell(images[image], name) for column, image, name in self._cells()}
+        columns |= {field_column(name): _text(field_of(source, name)) for name in FIELDS}
+        columns |= {column: self._cell(images[image], name) for column, image, name in self._cells()}
         is_decoded = pc.and_(parsed.is_right, pc.or_(is_row, is_empty))
-        return self._batch(lines, pc.fill_null(is_decoded, False), found)
+        return self._batch(lines, pc.fill_null(is_decoded, False), columns)
 
     def _message_texts(self, values: pa.Array) -> MessageTexts | None:
         """Return lines as messages; None if one has a header of a key change, or they cannot be read together."""
         values.validate(full=True)  # raises where bytes are no UTF-8
         if not self.are_records:
-            nothing, every = pa.nulls(len(values), pa.string()), pa.repeat(pa.scalar(True), len(values))
-            return MessageTexts(values, nothing, None, every)
+            nothing, all_true = pa.nulls(len(values), pa.string()), pa.repeat(pa.scalar(True), len(values))
+            return MessageTexts(values, nothing, None, all_true)
         records = parse_objects(values, _RECORD)
         if records is None or self.change_keys(pc.list_flatten(pc.list_flatten(records.column("headers")))):
             return None
@@ -268,7 +270,7 @@ class Envelopes:
         """Return which records have the field `value`, which may be NULL; a record without it is itself a value."""
         if not bodies.null_count:
             return pa.repeat(pa.scalar(True), len(bodies))
-        return pc.or_(bodies.is_valid(), pc.equal(_nulls_written(values, "value"), 1))
+        return pc.or_(bodies.is_valid(), pc.equal(_count_nulls(values, "value"), 1))
 
     def change_keys(self, headers: pa.Array) -> bool:
         """Return whether texts have the name of a header of a key change."""
@@ -279,26 +281,26 @@ class Envelopes:
         if topics is None or not self.skips_tombstones or "." in self.schema + self.table:
             return pa.scalar(False)
         topics = pc.ascii_lower(topics)
-        own, whole = self.table.lower(), f".{self.schema}.{self.table}".lower()
-        is_own = pc.or_(pc.equal(topics, own), pc.ends_with(topics, whole))
+        table_name, topic_end = self.table.lower(), f".{self.schema}.{self.table}".lower()
+        is_own = pc.or_(pc.equal(topics, table_name), pc.ends_with(topics, topic_end))
         return pc.or_(topics.is_null(), pc.fill_null(is_own, False))
 
     def _is_row(self, parsed: ParsedMessages, images: Mapping[str, pa.Array]) -> pa.Array:
-        """Return which messages are changes of rows of the table that are certainly decoded right."""
+        """Return which messages are changes of rows of the table and certainly decoded correctly."""
         messages, bodies = parsed.messages, parsed.bodies
         source, op = messages.column("source"), messages.column("op")
-        named = pc.coalesce(field_of(source, "schema"), field_of(source, "db"))
-        is_own = pc.and_(_is_called(named, self.schema), _is_called(field_of(source, "table"), self.table))
-        leaves = pc.is_in(op, value_set=pa.array(["c", "r", "u"]))
+        schema_names = pc.coalesce(field_of(source, "schema"), field_of(source, "db"))
+        is_own = pc.and_(_is_called(schema_names, self.schema), _is_called(field_of(source, "table"), self.table))
+        writes_row = pc.is_in(op, value_set=pa.array(["c", "r", "u"]))
         has_after = images["after"].is_valid()
-        is_change = pc.or_(pc.and_(leaves, has_after), pc.and_(pc.equal(op, "d"), pc.invert(has_after)))
-        found, numbers = pc.and_(is_own, is_change), ExactNumbers(bodies)
+        is_change = pc.or_(pc.and_(writes_row, has_after), pc.and_(pc.equal(op, "d"), pc.invert(has_after)))
+        is_row, numbers = pc.and_(is_own, is_change), ExactNumbers(bodies)
         images = {name: image for name, image in images.items() if image.null_count < len(image)}
         for image in images.values():
             for name in self.columns:
-                found = pc.and_(found, self._is_certain(field_of(image, name), numbers))
+                is_row = pc.and_(is_row, self._is_certain(field_of(image, name), numbers))
         has_columns = pa.scalar(True) if bodies is None else self._has_columns(messages, bodies, images)
-        return pc.fill_null(pc.and_(found, has_columns), False)
+        return pc.fill_null(pc.and_(is_row, has_columns), False)
 
     def _has_columns(
         self, messages: ParsedObjects, bodies: pa.Array, images: Mapping[str, pa.Array]
@@ -321,7 +323,7 @@ class Envelopes:
             pc.and_(image.is_valid(), field_of(image, name).is_null()).cast(pa.int32()) for image in images.values()
         ]
         expected = lacking[0] if len(lacking) == 1 else pc.add(*lacking)
-        is_found = pc.equal(_nulls_written(bodies, name), expected)
+        is_found = pc.equal(_count_nulls(bodies, name), expected)
         return pc.or_(pc.equal(expected, 0), pc.and_(is_found, name not in _NAMES))
 
     def _is_certain(self, cells: pa.Array, numbers: ExactNumbers) -> pa.Array | pa.Scalar:
@@ -381,20 +383,20 @@ def _text(values: pa.Array) -> pa.Array:
     return values if pa.types.is_string(values.type) else values.cast(pa.string())
 
 
-def _all_of(first: pa.Array, *others: pa.Array) -> pa.Array:
+def _all_of(flags: pa.Array, *others: pa.Array) -> pa.Array:
     for other in others:
-        first = pc.and_(first, other)
-    return first
+        flags = pc.and_(flags, other)
+    return flags
 
 
-def _is_called(names: pa.Array, own: str) -> pa.Array:
-    return pc.or_(pc.equal(names, own), pc.equal(pc.ascii_lower(names), own.lower()))
+def _is_called(names: pa.Array, expected: str) -> pa.Array:
+    return pc.or_(pc.equal(names, expected), pc.equal(pc.ascii_lower(names), expected.lower()))
 
 
-def _nulls_written(texts: pa.Array, name: str) -> pa.Array:
-    """Return how often texts of JSON have a name with the value NULL; within a string its quotes are escaped."""
-    written = json.dumps(name, ensure_ascii=False)
-    counts = (pc.count_substring(texts, f"{written}:{blank}null") for blank in ("", " "))
+def _count_nulls(texts: pa.Array, name: str) -> pa.Array:
+    """Return how often JSON texts have a name with the value NULL. In a string its quotes would be escaped."""
+    json_name = json.dumps(name, ensure_ascii=False)
+    counts = (pc.count_substring(texts, f"{json_name}:{blank}null") for blank in ("", " "))
     return pc.fill_null(pc.add(*counts), 0)
 
 
@@ -405,17 +407,17 @@ def _is_complete(messages: ParsedObjects, bodies: pa.Array, columns: int) -> pa.
     repeated names, so that a message with as many names as the type has fields lacks none. A text that begins with
     a colon would count as a name, so that messages with one are not known to be complete.
     """
-    written = pc.subtract(pc.count_substring(bodies, '":'), pc.count_substring(bodies, '\\":'))
+    name_counts = pc.subtract(pc.count_substring(bodies, '":'), pc.count_substring(bodies, '\\":'))
     type_ = messages.whole.type
     expected = pa.scalar(type_.num_fields + type_.field("source").type.num_fields, pa.int32())
     for name, fields in (("before", columns), ("after", columns), ("transaction", BLOCK_TYPE.num_fields)):
         expected = pc.add(expected, pc.multiply(messages.column(name).is_valid().cast(pa.int32()), fields))
     has_colon_first = pc.match_substring_regex(bodies, _COLON_FIRST)
-    return pc.fill_null(pc.and_(pc.equal(written, expected), pc.invert(has_colon_first)), False)
+    return pc.fill_null(pc.and_(pc.equal(name_counts, expected), pc.invert(has_colon_first)), False)
 
 
 def _micros(source: pa.StructArray) -> tuple[pa.Array, pa.Array]:
-    """Return the times of changes in microseconds since 1970, and which of them are certainly right."""
+    """Return the times of changes in microseconds since 1970, and which of them are certainly correct."""
     micros, nanos, millis = (field_of(source, name) for name in ("ts_us", "ts_ns", "ts_ms"))
     is_right = [
         pc.or_(pc.fill_null(pc.greater_equal(nanos, 0), True), micros.is_valid()),
@@ -432,8 +434,8 @@ def _is_short(millis: pa.Array) -> pa.Array:
 
 
 def _commit(sequences: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Return the last commits before changes, as `log_positions.last_commit`, and which are certainly right."""
-    found = pc.extract_regex(sequences, r"^\[(?P<commit>null|\"[0-9]{1,20}\"), ?(?:null|\"[0-9]{1,20}\")\]$")
-    is_certain = pc.or_(sequences.is_null(), found.is_valid())
-    commits = pc.utf8_trim(field_of(found, "commit"), '"')
+    """Return the last commits before changes, as `log_positions.last_commit`, and which are certainly correct."""
+    matches = pc.extract_regex(sequences, r"^\[(?P<commit>null|\"[0-9]{1,20}\"), ?(?:null|\"[0-9]{1,20}\")\]$")
+    is_certain = pc.or_(sequences.is_null(), matches.is_valid())
+    commits = pc.utf8_trim(field_of(matches, "commit"), '"')
     return pc.if_else(pc.equal(commits, "null"), pa.scalar(None, pa.string()), commits), is_certain

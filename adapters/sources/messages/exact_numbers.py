@@ -20,7 +20,7 @@ _EXPONENT: Final = "[0-9][eE][+-]?[0-9]"
 
 @dataclass(frozen=True)
 class ExactNumbers:
-    """Tells for parsed cells whether they are exactly the numbers in the texts of their messages, `bodies`.
+    """Finds the parsed cells that are exactly the numbers in the texts of their messages, `bodies`.
 
     A text of half a kilobyte takes longer to search than to parse, so only texts that may have such a number are
     searched, and each once. Without texts, numbers were sent in the form in which they are parsed.
@@ -49,13 +49,13 @@ class ExactNumbers:
             return pa.scalar(True)
         return pc.invert(pc.match_substring_regex(self.bodies, _EXPONENT))
 
-    def _match(self, is_asked: pa.Array, pattern: str) -> pa.Array | pa.Scalar:
-        """Return which texts are asked for and match a pattern."""
+    def _match(self, is_candidate: pa.Array, pattern: str) -> pa.Array | pa.Scalar:
+        """Return which of the texts that `is_candidate` selects match a pattern."""
         if self.bodies is None:
             return pa.scalar(False)
-        places = pc.indices_nonzero(is_asked)
+        places = pc.indices_nonzero(is_candidate)
         is_match = pc.fill_null(pc.match_substring_regex(self.bodies.take(places), pattern), False)
-        matches = np.zeros(len(is_asked), bool)
+        matches = np.zeros(len(is_candidate), bool)
         matches[places.filter(is_match)] = True
         return pa.array(matches)
 

@@ -105,7 +105,7 @@ def with_parsed(frame: DataFrame, texts: Mapping[str, str], type_: str = CELLS) 
     before, variants, objects = frame.columns, [], []
     for name, value in texts.items():
         is_text = f"{is_valid_utf8(value)} AND NOT {has_half(value)}"
-        variants.append(f"try_parse_json(CASE WHEN {is_text} THEN {_alone(value)} END) AS {name}_variant")
+        variants.append(f"try_parse_json(CASE WHEN {is_text} THEN {_in_list(value)} END) AS {name}_variant")
         objects.append(f"try_variant_get({name}_variant, '$[0]', {text(type_)}) AS {name}_object")
     frame = frame.selectExpr("*", *variants).selectExpr("*", *objects)
     return frame.selectExpr(*before, *(f"{_struct(name, value)} AS {name}" for name, value in texts.items()))
@@ -125,7 +125,7 @@ def _struct(name: str, value: str) -> str:
     return f"named_struct('it', CASE WHEN {ends} THEN {it} END, '{_BROKEN}', {broken})"
 
 
-def _alone(value: str) -> str:
+def _in_list(value: str) -> str:
     return f"concat('[', {value}, ',\"{END}\"]')"
 
 
@@ -154,22 +154,22 @@ def why_broken(value: str, words: str) -> str:
     """Return in words why a text is no object, as SQL; it is `words` if the text is no JSON, or another value."""
     objects = [value, *(f"get_json_object({value}, {text(path)})" for path in _PARTS)]
     keys = ", ".join(f"json_object_keys({document})" for document in objects)
-    twice = f"transform(array({keys}), k -> get(filter(k, x -> size(filter(k, y -> y = x)) > 1), 0))"
-    named = f"concat('the key \"', get(array_compact({twice}), 0), '\" stands twice in a JSON object')"
+    repeated_keys = f"transform(array({keys}), k -> get(filter(k, x -> size(filter(k, y -> y = x)) > 1), 0))"
+    named = f"concat('the key \"', get(array_compact({repeated_keys}), 0), '\" stands twice in a JSON object')"
     return (
         f"CASE WHEN NOT {is_valid_utf8(value)} THEN {text(_NO_UTF_8)} "
         f"WHEN {has_half(value)} THEN {text(HALF_WORDS)} "
         f"WHEN {value} RLIKE {text(_IN_SINGLE)} THEN {text(_IN_SINGLE_WORDS)} "
-        f"WHEN json_array_length({_alone(value)}) = 2 AND left(ltrim({value}), 1) = '{{' THEN coalesce({named}, "
+        f"WHEN json_array_length({_in_list(value)}) = 2 AND left(ltrim({value}), 1) = '{{' THEN coalesce({named}, "
         f"CASE WHEN {value} RLIKE {text(_CONTROL)} THEN {text(f'{_CONTROL_WORDS}, or {_OTHERS}')} "
         f"ELSE {text(_OTHERS)} END) WHEN {value} RLIKE {text(CONSTANT)} THEN {text(_CONSTANT_WORDS)} "
         f"WHEN startswith({value}, {text(NOT_AVRO)}) THEN {text(NOT_AVRO_WORDS)} ELSE {text(words)} END"
     )
 
 
-def parsed_object(of: str) -> str:
+def parsed_object(struct: str) -> str:
     """Return the parsed object of a struct of `with_parsed`, as SQL; NULL if the text is broken."""
-    return f"CASE WHEN {of}.{_BROKEN} IS NULL THEN {of}.it END"
+    return f"CASE WHEN {struct}.{_BROKEN} IS NULL THEN {struct}.it END"
 
 
 def cell(of: str, name: str) -> str:
@@ -219,9 +219,7 @@ def is_rounded(cell: str, texts: Sequence[str], has_long: str) -> str:
     maps = (f"map_values(try_variant_get(v, '{path_of(i)}', 'map<string,variant>'))" for i in (*ROWS, ("data",)))
     is_in = " OR ".join(f"coalesce(exists({cells}, c -> {is_double}), false)" for cells in maps)
     messages = ", ".join(f"try_parse_json({of})" for of in texts)
-    return (
-        f"CASE WHEN {is_likely} THEN coalesce(exists(array({messages}), v -> {is_in}), false) ELSE false END"
-    )
+    return f"CASE WHEN {is_likely} THEN coalesce(exists(array({messages}), v -> {is_in}), false) ELSE false END"
 
 
 ROWS: Final = ((), ("payload",), ("after",), ("before",), ("payload", "after"), ("payload", "before"))

@@ -82,10 +82,10 @@ class MongoMessages:
         if image is None:
             return None
         document = _document(image, f"the document in `{name}`")
-        own = {ID: _id_of(plain_of(document[ID], ID))} if ID in document else {}
+        id_cell = {ID: _id_of(plain_of(document[ID], ID))} if ID in document else {}
         if self.form == "document":
-            return {**own, DOCUMENT: json_of(plain_of(document, depth=1))}
-        return {**dict.fromkeys(self.columns), **plain_of(document), **own}
+            return {**id_cell, DOCUMENT: json_of(plain_of(document, depth=1))}
+        return {**dict.fromkeys(self.columns), **plain_of(document), **id_cell}
 
     def _update_in_part(self, description: Any, key: str | None) -> Mapping[str, Any]:
         """Return the fields that an update changes, as a row without other columns; raises NotPlainError."""
@@ -97,15 +97,15 @@ class MongoMessages:
         update = _document(description, "`updateDescription`")
         if update.get("truncatedArrays"):
             raise NotPlainError(f"an update cuts an array off, which is a part of a column: {_FULL}{_LATER}")
-        removed = update.get("removedFields") or []
-        if not isinstance(removed, list) or not all(_is_text(name) for name in removed):
+        removed_fields = update.get("removedFields") or []
+        if not isinstance(removed_fields, list) or not all(_is_text(name) for name in removed_fields):
             raise NotPlainError("`removedFields` of an update is no list of names")
         sent = update.get("updatedFields")
         fields = {} if sent is None else _document(sent, "`updatedFields` of an update")
-        path = next((name for name in (*fields, *removed) if "." in name), None)
+        path = next((name for name in (*fields, *removed_fields) if "." in name), None)
         if path is not None:
             raise NotPlainError(f"an update changes a part of a column, {path}: {_FULL}{_LATER}")
-        return {**plain_of(fields), **dict.fromkeys(removed), ID: id_}
+        return {**plain_of(fields), **dict.fromkeys(removed_fields), ID: id_}
 
 
 def _document(value: Any, label: str) -> Mapping[str, Any]:

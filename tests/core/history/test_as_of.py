@@ -91,8 +91,8 @@ def test_a_row_is_valid_from_its_beginning_up_to_its_end_in_every_form_of_validi
     table = arrow(
         dimension, [dict(row) for key, periods in scaled.items() for row in rows(dimension, (key,), periods, {})]
     )
-    beside = (0, 1) if unit == 1 else (-1, 0, 1)  # microseconds to either side of each boundary
-    for at in sorted({number * unit + more for number, more in product(range(-1, 9), beside)}):
+    offsets = (0, 1) if unit == 1 else (-1, 0, 1)  # microseconds to either side of each boundary
+    for at in sorted({number * unit + more for number, more in product(range(-1, 9), offsets)}):
         expected = sorted(
             (key, one.cells["a"]) for key, periods in scaled.items() for one in periods if one.covers(at)
         )

@@ -41,14 +41,14 @@ Revise = Callable[[Dimension, Key, KnownVersions, Versions, int], KnownVersions]
 
 
 @dataclass(frozen=True)
-class Played:
+class FoldedHistory:
     """What is believed of a key after all batches, and what its history was after each of them."""
 
     known_versions: KnownVersions
     stored: Mapping[int, Sequence[Mapping[str, Cell]]]
 
 
-def play(random: Random, history: History, revise: Revise) -> Played:
+def play(random: Random, history: History, revise: Revise) -> FoldedHistory:
     """Let the events of a key come in any order, batch by batch."""
     dimension, events = replace(ONE, history=history), draw_events(random)
     random.shuffle(events)
@@ -62,7 +62,7 @@ def play(random: Random, history: History, revise: Revise) -> Played:
         found = revise(dimension, KEY, found, versions, batch)
         stored[batch] = [*rows(dimension, KEY, versions, {})]
         batch += random.choice([1, 1, 2])  # between them are batches that do not touch the key
-    return Played(found, stored)
+    return FoldedHistory(found, stored)
 
 
 def check(random: Random, history: History, revise: Revise) -> None:
@@ -174,7 +174,7 @@ def change(at: int, a: int, seen: int) -> ChangeEvent:
     return event(UPDATE, at, time=at, a=a, seen=seen)
 
 
-def played(*deliveries: ChangeEvent, table: MemoryTable | None = None) -> MemoryTable:
+def table_after(*deliveries: ChangeEvent, table: MemoryTable | None = None) -> MemoryTable:
     """Return a table after batches of an event each."""
     table = table or MemoryTable(DIMENSION)
     feed = TableFeed(table.dimension, MemorySource(), table)
@@ -190,7 +190,7 @@ def seen(table: MemoryTable) -> list[tuple[object, ...]]:
 
 
 def test_an_overwritten_untracked_column_makes_a_new_known_version() -> None:
-    table = played(change(10, a=1, seen=1), change(20, a=1, seen=2), change(30, a=1, seen=2))
+    table = table_after(change(10, a=1, seen=1), change(20, a=1, seen=2), change(30, a=1, seen=2))
     assert seen(table) == [(1, 1, 1, 2), (1, 2, 2, None)]
     (_, believed) = table.known_versions[KEY]
     assert believed.position.sequence == 30, "it is that of the last event folded into the version"
@@ -198,9 +198,9 @@ def test_an_overwritten_untracked_column_makes_a_new_known_version() -> None:
 
 
 def test_a_rollback_restores_the_known_versions() -> None:
-    table = played(change(10, a=1, seen=1), change(30, a=2, seen=2))
+    table = table_after(change(10, a=1, seen=1), change(30, a=2, seen=2))
     before = table.known_versions
-    played(change(10, a=1, seen=1), change(30, a=2, seen=2), change(20, a=3, seen=3), table=table)
+    table_after(change(10, a=1, seen=1), change(30, a=2, seen=2), change(20, a=3, seen=3), table=table)
     assert table.known_versions != before
     table.roll_back(table.preview_rollback("2"))
     assert table.known_versions == before
@@ -208,7 +208,7 @@ def test_a_rollback_restores_the_known_versions() -> None:
 
 def test_a_plain_history_keeps_no_corrected_versions() -> None:
     plain = MemoryTable(replace(DIMENSION, history=replace(HISTORY, is_bitemporal=False)))
-    assert played(change(10, a=1, seen=1), change(30, a=2, seen=2), table=plain).known_versions == {}
+    assert table_after(change(10, a=1, seen=1), change(30, a=2, seen=2), table=plain).known_versions == {}
 
 
 @pytest.mark.parametrize("kind", [Kind.PREVIOUS, Kind.CURRENT])

@@ -28,7 +28,7 @@ def change(place: int, operation: Operation = UPDATE, key: int = 1, **cells: Cel
     return event(operation, place, key, row=key, time=place, **cells)
 
 
-def playing(history: History | None, lateness: Lateness, *items: ChangeEvent) -> TableFeed:
+def feed_of(history: History | None, lateness: Lateness, *items: ChangeEvent) -> TableFeed:
     feed = TableFeed(replace(DIMENSION, history=history, lateness=lateness))
     feed.deliver(1, *items)
     return feed
@@ -41,7 +41,7 @@ def deliver_without(feed: TableFeed, column: str, items: Sequence[ChangeEvent]) 
 @pytest.mark.parametrize("lateness", [ORDERED, Unbounded()])
 @pytest.mark.parametrize("history", [TRACKED, OVERWRITTEN])
 def test_a_column_that_is_tracked_or_has_a_kind_keeps_its_values(history: History, lateness: Lateness) -> None:
-    feed = playing(history, lateness, change(1, INSERT, a=5, seen=1))
+    feed = feed_of(history, lateness, change(1, INSERT, a=5, seen=1))
     deliver_without(feed, "a", [change(2, seen=2), change(3, INSERT, key=2, seen=3)])
     assert [row[-1] for row in feed.periods(1, "a")] == ([5] if history is TRACKED else [5, 5])
     assert feed.periods(2, "a") == [(3, None, None)]
@@ -50,7 +50,7 @@ def test_a_column_that_is_tracked_or_has_a_kind_keeps_its_values(history: Histor
 @pytest.mark.parametrize("history", [None, TRACKED, OVERWRITTEN])
 def test_an_update_without_the_column_finds_a_row_or_goes_into_quarantine(history: History | None) -> None:
     """From change to change of a batch; an insert has NULL there, and no cell that was not sent."""
-    feed = playing(history, ORDERED, change(1, INSERT, a=5, seen=1))
+    feed = feed_of(history, ORDERED, change(1, INSERT, a=5, seen=1))
     gone = [change(2, DELETE), change(3, seen=3)]
     here = [change(2, key=3, seen=2), change(3, INSERT, key=3, seen=3), change(4, key=3, seen=4)]
     deliver_without(feed, "a", [*gone, *here, change(2, key=2, seen=2), change(3, key=2, seen=3)])
@@ -64,7 +64,7 @@ def test_an_update_without_the_column_finds_a_row_or_goes_into_quarantine(histor
 
 @pytest.mark.parametrize("lateness", [ORDERED, Unbounded()])
 def test_without_the_column_that_dates_versions_no_version_begins(lateness: Lateness) -> None:
-    feed = playing(BY_NUMBER, lateness, change(1, INSERT, a=5, seen=10))
+    feed = feed_of(BY_NUMBER, lateness, change(1, INSERT, a=5, seen=10))
     items = [change(2, a=6), change(2, key=2, a=7), change(2, INSERT, key=3, a=8)]
     deliver_without(feed, "seen", items)
     assert feed.periods(1, "a", "seen") == [(10, None, 6, 10)]
@@ -76,7 +76,7 @@ def test_without_the_column_that_dates_versions_no_version_begins(lateness: Late
 
 
 def test_a_column_of_the_options_that_the_table_never_had_is_refused() -> None:
-    feed = playing(TRACKED, ORDERED, change(1, INSERT, a=5, seen=1))
+    feed = feed_of(TRACKED, ORDERED, change(1, INSERT, a=5, seen=1))
     ignores = replace(feed.job.dimension, policies=Policies(add=Policy.IGNORE))
     unknown = replace(TRACKED, track=Track(frozenset({"b"}), but=False))
     fresh = MemoryTable(replace(ignores, history=unknown))

@@ -208,12 +208,14 @@ def _counts_as_long_as_the_version(
 
 def _takes_what_was_written_alone(*of: Any) -> Any:
     """As a source does that takes single files of a folder for all of it."""
-    load, ordered, past, naming = of
-    return UNAPPLIED(load, [item for item in ordered if not past.has_applied(item)], past, naming)
+    load, ordered, object_history, naming = of
+    return UNAPPLIED(
+        load, [item for item in ordered if not object_history.has_applied(item)], object_history, naming
+    )
 
 
-def _compares_file_by_file(objects: Iterable[SourceObject], past: ObjectHistory, naming: Naming) -> Any:
-    newest = newest_snapshot(past, naming)
+def _compares_file_by_file(objects: Iterable[SourceObject], object_history: ObjectHistory, naming: Naming) -> Any:
+    newest = newest_snapshot(object_history, naming)
     return frozenset(naming.snapshot(i.name) for i in objects if newest is not None and i.order < newest.order)
 
 

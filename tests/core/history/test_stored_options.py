@@ -98,7 +98,7 @@ def test_an_option_of_a_later_version_is_a_change() -> None:
 # Through the pipeline.
 
 
-def playing(history: History | None) -> TableFeed:
+def feed_of(history: History | None) -> TableFeed:
     """Return a table that has rows."""
     feed = TableFeed(replace(DIMENSION, history=history))
     feed.deliver(1, change(1))
@@ -145,7 +145,7 @@ def with_history(feed: TableFeed, history: History | None) -> Job[Any]:
 def test_a_table_with_rows_refuses_other_options(
     was: History | None, is_: History | None, what: str, found: str
 ) -> None:
-    feed = playing(was)
+    feed = feed_of(was)
     feed.source.put(NAME, 2, [change(2)])
     with pytest.raises(SchemaConflict) as refused:
         apply_changes(with_history(feed, is_))
@@ -159,16 +159,16 @@ def test_a_table_with_rows_refuses_other_options(
 def test_another_zone_is_refused_for_days_and_means_nothing_for_times() -> None:
     by_day = History(validity_columns=ValidityColumns(type=DATE))
     with pytest.raises(SchemaConflict) as refused:
-        prepare_next_batch(with_history(playing(by_day), replace(by_day, zone="Asia/Tokyo")))
+        prepare_next_batch(with_history(feed_of(by_day), replace(by_day, zone="Asia/Tokyo")))
     found = "its versions were made with source_zone: UTC; the settings say source_zone: Asia/Tokyo"
     assert refused.value.found == found
     assert "the only one for days in earlier versions of lakeward" in str(refused.value.todo)
     assert "drop the table and its side tables, and load it anew" in str(refused.value.todo)
-    prepare_next_batch(with_history(playing(History()), History(zone="Asia/Tokyo")))
+    prepare_next_batch(with_history(feed_of(History()), History(zone="Asia/Tokyo")))
 
 
 def test_other_options_are_refused_before_a_file_comes() -> None:
-    feed = playing(History())
+    feed = feed_of(History())
     with pytest.raises(SchemaConflict, match="cannot become a mirror"):
         prepare_next_batch(with_history(feed, None))
     with pytest.raises(SchemaConflict, match="its key cannot become another"):
@@ -176,7 +176,7 @@ def test_other_options_are_refused_before_a_file_comes() -> None:
 
 
 def test_a_table_stores_its_options_and_accepts_new_names_of_its_columns() -> None:
-    feed = playing(History(kinds={"a": Kind.KEEP_FIRST}))
+    feed = feed_of(History(kinds={"a": Kind.KEEP_FIRST}))
     assert feed.progress.history == '{"kinds":{"a":0}}'
     assert Progress.from_json(feed.progress.to_json()) == feed.progress
     renamed, history = columns(id="bigint", c="bigint", b="bigint"), History(kinds={"c": Kind.KEEP_FIRST})
@@ -187,4 +187,4 @@ def test_a_table_stores_its_options_and_accepts_new_names_of_its_columns() -> No
 
 
 def test_a_mirror_stores_no_options_of_a_history() -> None:
-    assert "history" not in playing(None).progress.to_json()
+    assert "history" not in feed_of(None).progress.to_json()

@@ -30,7 +30,7 @@ def change(order: int, modified: int | None = None) -> SourceObject:
     return SourceObject(f"change{order}", order, 10, order if modified is None else modified)
 
 
-def past(*seen: SourceObject, load: Load = ASKED, **rest: Any) -> ObjectHistory:
+def object_history(*seen: SourceObject, load: Load = ASKED, **rest: Any) -> ObjectHistory:
     last = seen[-1].name if seen else None
     return ObjectHistory(applied={item.name: item for item in seen}, last_applied=last, load=load, **rest)
 
@@ -43,7 +43,7 @@ APPLIED = [load(1, 5), load(2, 5), change(40)]
 
 
 def test_nothing_is_applied_until_the_load_is_there() -> None:
-    found = select_loads([*APPLIED, change(60)], past(*APPLIED))
+    found = select_loads([*APPLIED, change(60)], object_history(*APPLIED))
     assert (found.objects, found.load_epoch) == ((), None)
     assert found.awaited is not None
     assert (found.awaited.objects, found.awaited.behind) == (0, 1)
@@ -51,19 +51,19 @@ def test_nothing_is_applied_until_the_load_is_there() -> None:
 
 def test_a_load_is_complete_with_the_first_changes_that_were_written_behind_all_of_it() -> None:
     half = [load(1), load(2, 5), change(40), change(60)]
-    assert not select_loads(half, past(*APPLIED)).objects
-    assert not select_loads([*half, change(99)], past(*APPLIED)).objects
-    assert not select_loads([*half, change(101, 90)], past(*APPLIED)).objects
-    whole = select_loads([*half, change(101)], past(*APPLIED))
+    assert not select_loads(half, object_history(*APPLIED)).objects
+    assert not select_loads([*half, change(99)], object_history(*APPLIED)).objects
+    assert not select_loads([*half, change(101, 90)], object_history(*APPLIED)).objects
+    whole = select_loads([*half, change(101)], object_history(*APPLIED))
     assert (whole.objects, whole.load_epoch) == ((load(1),), 2)
     assert (whole.files_left, [item.name for item in whole.remaining]) == (2, ["change60", "change101"])
 
 
 def test_only_the_objects_that_an_operator_declared_are_the_complete_load() -> None:
     declared_complete = replace(ASKED, completed_versions=frozenset({load(1).version}))
-    assert select_loads([load(1)], past(*APPLIED, load=declared_complete)).objects == (load(1),)
+    assert select_loads([load(1)], object_history(*APPLIED, load=declared_complete)).objects == (load(1),)
     for listed in ([load(1), load(2)], [load(1, 101)], []):
-        found = select_loads(listed, past(*APPLIED, load=declared_complete))
+        found = select_loads(listed, object_history(*APPLIED, load=declared_complete))
         assert not found.objects
         assert found.awaited is not None
         assert "is not what was there" in found.awaited.until
@@ -71,17 +71,17 @@ def test_only_the_objects_that_an_operator_declared_are_the_complete_load() -> N
 
 def test_changes_at_the_cut_are_of_the_earlier_epoch() -> None:
     waiting = {item.name: item for item in (change(50), change(51))}
-    found = select_loads([load(1), change(50), change(51)], past(*APPLIED, waiting=waiting))
+    found = select_loads([load(1), change(50), change(51)], object_history(*APPLIED, waiting=waiting))
     assert found.superseded == ("change50",)
     assert [item.name for item in found.remaining] == ["LOAD1", "change51"]
     with pytest.raises(AlarmRaised) as caught:
-        select_loads([load(1), change(101)], past(*APPLIED, waiting=waiting))
+        select_loads([load(1), change(101)], object_history(*APPLIED, waiting=waiting))
     assert (caught.value.code, caught.value.about) == ("LEDGER-003", ("change51",))
 
 
 def test_a_complete_load_with_a_gap_is_an_alarm() -> None:
     with pytest.raises(AlarmRaised) as caught:
-        select_loads([load(1), load(3), change(101)], past(*APPLIED))
+        select_loads([load(1), load(3), change(101)], object_history(*APPLIED))
     assert caught.value.code == "LEDGER-004"
 
 
@@ -110,7 +110,7 @@ def with_status(began: int, ended: int | None) -> Load:
 
 def test_a_load_is_complete_once_its_task_says_so() -> None:
     listed = [load(1, 100 * S), load(2, 110 * S)]
-    found = select_loads(listed, past(*APPLIED, load=with_status(100, 110)))
+    found = select_loads(listed, object_history(*APPLIED, load=with_status(100, 110)))
     assert (found.objects, found.load_epoch) == (tuple(listed), 2)
 
 
@@ -121,14 +121,16 @@ def test_the_status_of_another_load_or_of_a_part_completes_no_load(
     began: int, ended: int | None, words: str
 ) -> None:
     """The status is of a load that ended before these files, or of one that began after a file."""
-    found = select_loads([load(1, 100 * S), load(2, 110 * S)], past(*APPLIED, load=with_status(began, ended)))
+    found = select_loads(
+        [load(1, 100 * S), load(2, 110 * S)], object_history(*APPLIED, load=with_status(began, ended))
+    )
     assert not found.objects
     assert found.awaited is not None
     assert words in found.awaited.until
 
 
 def test_a_smaller_snapshot_is_complete_once_its_task_says_so() -> None:
-    known = past(*NIGHT, load=replace(SNAPSHOT, status=LoadStatus(began=90 * S, ended=110 * S)))
+    known = object_history(*NIGHT, load=replace(SNAPSHOT, status=LoadStatus(began=90 * S, ended=110 * S)))
     assert select_loads([load(1, 100 * S), load(2, 5)], known).objects == (load(1, 100 * S),)
     assert not select_loads(NIGHT, known).objects, "nothing of it is there"
 
@@ -140,25 +142,25 @@ NIGHT = [load(1, 5), load(2, 5)]
 
 def settled(listed: list[SourceObject], minutes: int) -> ObjectSelection:
     """List twice, so far apart."""
-    first = select_loads(listed, past(*NIGHT, load=SNAPSHOT, now=1000))
-    return select_loads(listed, past(*NIGHT, load=SNAPSHOT, awaited=first.awaited, now=1000 + minutes))
+    first = select_loads(listed, object_history(*NIGHT, load=SNAPSHOT, now=1000))
+    return select_loads(listed, object_history(*NIGHT, load=SNAPSHOT, awaited=first.awaited, now=1000 + minutes))
 
 
 def test_a_snapshot_is_complete_once_every_file_is_written_anew_and_nothing_changes() -> None:
     assert settled([load(1), load(2)], 10).objects == (load(1), load(2))
     assert settled([load(1), load(2), load(3)], 10).load_epoch == 2
     assert not settled([load(1), load(2)], 9).objects
-    assert not select_loads([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=10**9)).objects, (
+    assert not select_loads([load(1), load(2)], object_history(*NIGHT, load=SNAPSHOT, now=10**9)).objects, (
         "it was looked at once"
     )
 
 
 def test_a_snapshot_that_need_not_settle_is_complete_once_every_file_is_written_anew() -> None:
     at_once = replace(SNAPSHOT, settles=0)
-    assert select_loads([load(1), load(2)], past(*NIGHT, load=at_once)).objects == (load(1), load(2))
-    assert not select_loads([load(1)], past(*NIGHT, load=at_once)).objects
-    assert not select_loads(NIGHT, past(*NIGHT, load=at_once)).objects
-    assert select_daily([part(1), part(2)], past(part(1), load=at_once)).objects == (part(2),)
+    assert select_loads([load(1), load(2)], object_history(*NIGHT, load=at_once)).objects == (load(1), load(2))
+    assert not select_loads([load(1)], object_history(*NIGHT, load=at_once)).objects
+    assert not select_loads(NIGHT, object_history(*NIGHT, load=at_once)).objects
+    assert select_daily([part(1), part(2)], object_history(part(1), load=at_once)).objects == (part(2),)
 
 
 def test_half_a_snapshot_is_never_complete() -> None:
@@ -171,19 +173,19 @@ def test_half_a_snapshot_is_never_complete() -> None:
 
 
 def test_a_snapshot_that_changes_in_between_settles_anew() -> None:
-    first = select_loads([load(1), load(2)], past(*NIGHT, load=SNAPSHOT, now=0)).awaited
-    grown = select_loads([load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=first, now=20))
+    first = select_loads([load(1), load(2)], object_history(*NIGHT, load=SNAPSHOT, now=0)).awaited
+    grown = select_loads([load(1), load(2), load(3)], object_history(*NIGHT, load=SNAPSHOT, awaited=first, now=20))
     assert not grown.objects
     assert not select_loads(
-        [load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=grown.awaited, now=29)
+        [load(1), load(2), load(3)], object_history(*NIGHT, load=SNAPSHOT, awaited=grown.awaited, now=29)
     ).objects
     assert select_loads(
-        [load(1), load(2), load(3)], past(*NIGHT, load=SNAPSHOT, awaited=grown.awaited, now=30)
+        [load(1), load(2), load(3)], object_history(*NIGHT, load=SNAPSHOT, awaited=grown.awaited, now=30)
     ).objects
 
 
 def test_between_two_snapshots_nothing_waits() -> None:
-    found = select_loads(NIGHT, past(*NIGHT, load=SNAPSHOT))
+    found = select_loads(NIGHT, object_history(*NIGHT, load=SNAPSHOT))
     assert found.awaited is not None
     assert not found.awaited.is_pending
 
@@ -197,7 +199,7 @@ def test_an_empty_folder_is_an_alarm_once_it_has_settled() -> None:
 
 def test_changes_among_snapshots_are_refused() -> None:
     with pytest.raises(SourceError, match="snapshots"):
-        select_loads([*NIGHT, change(60)], past(*NIGHT, load=SNAPSHOT))
+        select_loads([*NIGHT, change(60)], object_history(*NIGHT, load=SNAPSHOT))
 
 
 DAILY = replace(NAMING, is_load=lambda _: True, snapshot=lambda name: name.split("/")[0])
@@ -215,7 +217,7 @@ def test_a_named_snapshot_is_complete_with_the_next_one() -> None:
     """Those that were applied may stay or go: names are not written again."""
     applied = [part(1, 1), part(1, 2)]
     waits = [part(2, 1), part(2, 2)]
-    known = past(*applied, load=SNAPSHOT)
+    known = object_history(*applied, load=SNAPSHOT)
     assert not select_daily([*applied, *waits], known).objects
     found = select_daily([*applied, *waits, part(3)], known)
     assert (found.objects, found.load_epoch, found.files_left) == (tuple(waits), 2, 1)
@@ -224,7 +226,7 @@ def test_a_named_snapshot_is_complete_with_the_next_one() -> None:
 
 
 def test_a_snapshot_older_than_the_table_stops_it() -> None:
-    known = past(part(2), load=SNAPSHOT)
+    known = object_history(part(2), load=SNAPSHOT)
     with pytest.raises(AlarmRaised, match="older than what the table shows") as raised:
         select_daily([part(1), part(2), part(3)], known)
     assert raised.value.code == "LEDGER-001"
@@ -258,7 +260,7 @@ def declared_complete(
 def test_all_files_of_an_applied_folder_are_selected_once_one_has_changed(
     older: Older, now: list[SourceObject]
 ) -> None:
-    known = past(*BOTH, load=replace(SNAPSHOT, older=older))
+    known = object_history(*BOTH, load=replace(SNAPSHOT, older=older))
     assert not select_daily(now, known).objects, "it has not settled"
     found = declared_complete(now, known)
     assert (found.objects, found.load_epoch, found.excluded) == (tuple(now), 2, ())
@@ -269,12 +271,12 @@ def test_all_files_of_an_applied_folder_are_selected_once_one_has_changed(
 def test_an_older_folder_with_a_changed_file_is_inserted_or_skipped_as_a_whole() -> None:
     left = frozenset(item.version for item in BOTH)
     listed = [BOTH[0], part(1, 2), *NEXT]
-    spliced = declared_complete(listed, past(*NEXT, earlier_versions=left, load=SPLICES))
+    spliced = declared_complete(listed, object_history(*NEXT, earlier_versions=left, load=SPLICES))
     assert (spliced.objects, spliced.load_epoch) == ((BOTH[0], part(1, 2)), 2)
-    skipped = select_daily(listed, past(*NEXT, earlier_versions=left, load=SKIPS))
+    skipped = select_daily(listed, object_history(*NEXT, earlier_versions=left, load=SKIPS))
     assert (skipped.remaining, skipped.excluded) == ((), (part(1, 2),))
     with pytest.raises(AlarmRaised) as raised:
-        declared_complete(listed, past(*NEXT, earlier_versions=left, load=SPLICES), DAILY)
+        declared_complete(listed, object_history(*NEXT, earlier_versions=left, load=SPLICES), DAILY)
     assert (raised.value.code, raised.value.about) == ("LEDGER-001", ("1/2",))
 
 
@@ -283,11 +285,11 @@ def test_a_folder_of_an_earlier_epoch_is_older_even_without_an_order_in_its_name
     left = frozenset(item.version for item in BOTH)
     listed = [*NEXT, replace(BOTH[0], order=23), replace(BOTH[1], order=24, modified=100)]
     with pytest.raises(AlarmRaised) as raised:
-        select_daily(listed, past(*NEXT, earlier_versions=left, load=SNAPSHOT))
+        select_daily(listed, object_history(*NEXT, earlier_versions=left, load=SNAPSHOT))
     assert raised.value.about == ("1/2",)
     anew = [*NEXT, *(replace(item, order=item.order + 12, modified=100) for item in BOTH)]
     with pytest.raises(AlarmRaised, match="older than what the table shows") as raised:
-        declared_complete(anew, past(*NEXT, earlier_versions=left, load=SNAPSHOT))
+        declared_complete(anew, object_history(*NEXT, earlier_versions=left, load=SNAPSHOT))
     assert raised.value.about == ("1/1", "1/2"), "written anew whole: nothing tells whether it is newer"
     assert "was written anew or touched since it was applied before 2/" in str(raised.value.found)
 
@@ -296,16 +298,16 @@ def test_a_folder_of_an_earlier_epoch_is_older_even_without_an_order_in_its_name
 def test_two_snapshots_of_one_time_stop_the_table(applied: list[SourceObject]) -> None:
     other = SourceObject("1b/1", part(1).order, 10, 100)
     with pytest.raises(SourceError, match="the order of two snapshots cannot be told from their names") as refused:
-        select_daily([part(1), other], past(*applied, load=SNAPSHOT))
+        select_daily([part(1), other], object_history(*applied, load=SNAPSHOT))
     assert refused.value.found == "found 1 and 1b, which tell the same time or number"
 
 
 @pytest.mark.parametrize("has_left", [False, True], ids=["of this epoch", "of one before"])
 def test_a_folder_without_an_applied_file_waits_for_an_operator(has_left: bool) -> None:
     if has_left:
-        known = past(*NEXT, earlier_versions=frozenset(item.version for item in BOTH), load=SPLICES)
+        known = object_history(*NEXT, earlier_versions=frozenset(item.version for item in BOTH), load=SPLICES)
     else:
-        known = past(*BOTH, load=SNAPSHOT)
+        known = object_history(*BOTH, load=SNAPSHOT)
     others = [part(3, 1, 10**9)]
     for now in ([part(1, 2)], [BOTH[0], part(1, 3)]):
         found = select_objects("shop.item", [*now, *others], known, naming=DATED)
@@ -321,7 +323,7 @@ def test_a_folder_without_an_applied_file_waits_for_an_operator(has_left: bool) 
 
 
 def test_a_folder_under_other_names_is_a_new_one_only_without_an_archive() -> None:
-    known, anew = past(*BOTH, load=SNAPSHOT), [part(1, 3), part(1, 4)]
+    known, anew = object_history(*BOTH, load=SNAPSHOT), [part(1, 3), part(1, 4)]
     first = select_objects("shop.item", anew, known, naming=DATED)
     later = replace(known, now=10**6, awaited=first.awaited)
     assert select_objects("shop.item", anew, later, naming=DATED).objects == tuple(anew)
@@ -332,9 +334,9 @@ def test_a_folder_under_other_names_is_a_new_one_only_without_an_archive() -> No
 
 
 def test_a_snapshot_is_the_first_if_no_other_one_was_ever_applied() -> None:
-    assert declared_complete([part(1)], past(load=SNAPSHOT)).is_first
-    assert declared_complete([part(1)], past(part(1, modified=5), load=SNAPSHOT)).is_first
-    assert not declared_complete([part(1), part(2)], past(part(1), load=SNAPSHOT)).is_first
+    assert declared_complete([part(1)], object_history(load=SNAPSHOT)).is_first
+    assert declared_complete([part(1)], object_history(part(1, modified=5), load=SNAPSHOT)).is_first
+    assert not declared_complete([part(1), part(2)], object_history(part(1), load=SNAPSHOT)).is_first
     assert not declared_complete(
-        [part(2)], past(earlier_versions=frozenset({part(1).version}), load=SNAPSHOT)
+        [part(2)], object_history(earlier_versions=frozenset({part(1).version}), load=SNAPSHOT)
     ).is_first

@@ -96,9 +96,9 @@ def test_a_source_is_told_whether_the_table_begins(shop: Shop, has_books: bool) 
     asked: list[bool] = []
 
     class Asked(MemorySource):
-        def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-            asked.append(past.has_no_batch)
-            return super().select_objects(dimension, past)
+        def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
+            asked.append(object_history.has_no_batch)
+            return super().select_objects(dimension, object_history)
 
     shop.source = Asked(Limits(files=1), shop.source.tables)
     job = shop.job() if has_books else replace(shop.job(), ledger_writer=None)

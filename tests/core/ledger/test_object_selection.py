@@ -119,11 +119,11 @@ def test_a_table_that_begins_behind_an_archived_object_is_an_alarm_unless_a_full
 )
 def test_names_with_another_order_than_before_stop_the_table(listed: list[SourceObject], words: str) -> None:
     """Stored rows have positions in the earlier order: new ones would count as older, newer, or duplicates."""
-    past = applied(file(1, name="n5"), file(2, name="n6"))
+    object_history = applied(file(1, name="n5"), file(2, name="n6"))
     with pytest.raises(SourceError) as refused:
-        select(listed, past, keeps=False)
+        select(listed, object_history, keeps=False)
     assert refused.value.found == words
-    acked = replace(past, acknowledged={"LEDGER-001": frozenset(item.name for item in listed)})
+    acked = replace(object_history, acknowledged={"LEDGER-001": frozenset(item.name for item in listed)})
     assert select(listed, acked, keeps=False).objects == ()
 
 

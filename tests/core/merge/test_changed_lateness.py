@@ -30,7 +30,7 @@ def event(operation: Operation, at: int, **cells: Any) -> ChangeEvent:
     return memory_jobs.event(operation, at, time=at, instant=at, **{"a": at, "b": at, **cells})
 
 
-def played(dimension: Dimension, *deliveries: Delivered) -> Player:
+def player_after(dimension: Dimension, *deliveries: Delivered) -> Player:
     """Deliver an object a batch, each under the lateness that the settings say then."""
     player = Player(dimension)
     for lateness, events in deliveries:
@@ -50,7 +50,7 @@ def versions(player: Player) -> list[tuple[Any, int, int | None]]:
 @pytest.mark.parametrize("came", [[event(DELETE, 5)], [event(UPDATE, 3, b=UNSET)]], ids=["delete", "late"])
 def test_a_deleted_row_keeps_its_last_values(came: list[ChangeEvent]) -> None:
     came = [replace(found, position=found.position._replace(object=5)) for found in came]
-    player = played(replace(MIRROR, deletes=Deletes.SOFT), *BEFORE, *MEANWHILE, (LATER, came))
+    player = player_after(replace(MIRROR, deletes=Deletes.SOFT), *BEFORE, *MEANWHILE, (LATER, came))
     assert player.rows[1,].deleted
     assert player.rows[1,].cells == {"id": 1, "a": 3, "b": 3}
 
@@ -58,7 +58,7 @@ def test_a_deleted_row_keeps_its_last_values(came: list[ChangeEvent]) -> None:
 def test_a_remembered_key_change_of_an_earlier_lateness_waits_for_no_row() -> None:
     """What it took its row from is forgotten; it waits for none once the mark passes it."""
     moved = replace(event(UPDATE, 2, id=2, a=UNSET), key=(2,), old_key=(1,))
-    player = played(MIRROR, BEFORE[0], (LATER, [moved]), (ORDERED, [replace(event(INSERT, 3), key=(4,))]))
+    player = player_after(MIRROR, BEFORE[0], (LATER, [moved]), (ORDERED, [replace(event(INSERT, 3), key=(4,))]))
     assert list(player.memory.changes) == [moved.position]
     player.memory.low_watermark = SourceOrder(1, 9)
     assert not trim(replace(MIRROR, lateness=LATER), player.memory)

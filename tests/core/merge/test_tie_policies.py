@@ -40,12 +40,12 @@ def test_the_earlier_event_of_a_tie_stays_and_the_later_one_holds_the_key(
     lateness: Lateness, history: History | None, batches: int
 ) -> None:
     player = Player(replace(HELD, lateness=lateness, history=history))
-    one, other, third, beside = update(5, 1, 1), update(5, 2, 2), update(6, 3, 3), update(6, 3, 4, key=2)
+    one, other, third, of_other_key = update(5, 1, 1), update(5, 2, 2), update(6, 3, 3), update(6, 3, 4, key=2)
     if batches == 1:
-        counts = player.deliver([one, other, third, beside])
+        counts = player.deliver([one, other, third, of_other_key])
     else:
         player.deliver([one])
-        counts = player.deliver([other, third, beside])
+        counts = player.deliver([other, third, of_other_key])
     assert (shown(player), shown(player, 2)) == (1, 4)
     assert (counts.quarantined, counts.waiting, counts.ties) == (1, 1, 0)
     assert [(hold.position, hold.reason) for hold in player.memory.holds.values()] == [(other.position, Reason.TIE)]

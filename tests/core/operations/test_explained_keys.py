@@ -40,7 +40,7 @@ thorough = settings(max_examples=tries(40, 200), deadline=None)
 HISTORY = History()
 
 
-def played(random: Random, source: Feed, dimension: Dimension) -> tuple[MemoryTable, list[Counts]]:
+def play_feed(random: Random, source: Feed, dimension: Dimension) -> tuple[MemoryTable, list[Counts]]:
     """Deliver a feed; return its table and the counts of each batch."""
     player, delivered, counts = Player(dimension), set[int](), []
     for batch in batches(random, with_repeats(random, delivery_order(random, source.objects, dimension.lateness))):
@@ -102,7 +102,7 @@ def test_the_steps_lead_from_the_row_before_them_to_the_stored_row(
     """In a history each step goes on from the one before it in the order of the source."""
     features = replace(draw_features(random, lateness), moves=False)
     source = feed(random, features)
-    table, _ = played(random, source, replace(features.dimension(lateness), history=history))
+    table, _ = play_feed(random, source, replace(features.dimension(lateness), history=history))
     for key in keys_of(source):
         known = table.known(key)
         explained = explain(table.dimension, known)
@@ -138,7 +138,7 @@ def test_a_step_names_changed_columns_that_keep_their_first_value() -> None:
 def test_the_steps_are_the_known_events(lateness: Lateness, random: Random) -> None:
     features = draw_features(random, lateness)
     source = feed(random, features)
-    table, _ = played(random, source, features.dimension(lateness))
+    table, _ = play_feed(random, source, features.dimension(lateness))
     for key in keys_of(source):
         known = table.known(key)
         explained = explain(table.dimension, known)
@@ -157,7 +157,7 @@ def test_a_step_has_the_verdict_with_which_its_event_was_counted(random: Random)
     )
     source = feed(random, features)
     dimension = replace(features.dimension(Unbounded()), history=random.choice([None, HISTORY]))
-    table, counts = played(random, source, dimension)
+    table, counts = play_feed(random, source, dimension)
     steps = [step for key in keys_of(source) for step in explain(table.dimension, table.known(key)).steps]
     counted_steps = Counter((step.settled, step.verdict) for step in steps)
     for verdict in (Verdict.APPLIED, Verdict.STALE, Verdict.SUPERSEDED):

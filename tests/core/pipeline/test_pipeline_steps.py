@@ -349,8 +349,10 @@ def test_the_listing_is_reported_even_if_nothing_waits() -> None:
     class Littered(MemorySource):
         """Another file lies in the folder."""
 
-        def select_objects(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
-            return replace(MemorySource.select_objects(self, dimension, past), unrelated_files=("note.txt",))
+        def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
+            return replace(
+                MemorySource.select_objects(self, dimension, object_history), unrelated_files=("note.txt",)
+            )
 
     source, listed = Littered(), list[ObjectSelection]()
     source.put(NAME, 1, [event(INSERT, 1, a=1)])

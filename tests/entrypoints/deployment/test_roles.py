@@ -292,7 +292,7 @@ def write_files(deployed: Deployed, configured: Configuration) -> None:
     deployed.client("s3").put_object(Bucket="deployed-lake", Key="tables/shop/orders/a", Body=b"x")
     folder = BucketFolder("s3://deployed-lake/tables/shop/orders", find_access())
     folder.prepare()
-    with folder.alone("shop.orders"):
+    with folder.lock("shop.orders"):
         assert [one.name for one in folder.all_files()] == ["a"]
         assert folder.open("a").read() == b"x"
         folder.remove("a")

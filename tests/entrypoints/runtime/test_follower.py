@@ -243,9 +243,9 @@ def test_a_table_that_fails_stops_no_other_and_is_tried_again_later_and_later(er
     tried: list[float] = []
     usual = lake.source.select_objects
 
-    def take(dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def take(dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         tried.extend([lake.now] if dimension.name == NAMES[1] else [])
-        return usual(dimension, past)
+        return usual(dimension, object_history)
 
     lake.source.select_objects = take  # type: ignore[method-assign]
     with capture_logs() as logs:
@@ -262,10 +262,10 @@ def test_a_table_that_is_mended_goes_on_and_the_run_ends_well() -> None:
     lake.source.errors[NAMES[1]] = BROKEN
     usual, mended_at = lake.source.select_objects, 25
 
-    def take(dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def take(dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         if lake.now >= mended_at:
             lake.source.errors.clear()
-        return usual(dimension, past)
+        return usual(dimension, object_history)
 
     lake.source.select_objects = take  # type: ignore[method-assign]
     with capture_logs() as logs:

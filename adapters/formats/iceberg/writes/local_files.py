@@ -22,7 +22,7 @@ from lakeward.adapters.formats.iceberg.writes.position_deletes import deleted_po
 from lakeward.adapters.formats.shared.rows.arrow_types import arrow_type
 from lakeward.adapters.formats.shared.side_tables.side_table import with_schema
 from lakeward.adapters.formats.shared.storage.parquet_files import (
-    MOST_KEPT_FILES,
+    MOST_CACHED_FILES,
     StoredFile,
     read_live_rows,
     read_rows,
@@ -48,7 +48,7 @@ def find_rows(
     schema = _schema(jvm, table.schemas().get(snapshot.schemaId()))
     fields = {field.name: field for field in schema.fields if field.name in wanted}
     ids = {name: field.field_id for name, field in fields.items()}
-    stored = _stored(str(table.name()), files.at_most(MOST_KEPT_FILES), io, ids)
+    stored = _stored(str(table.name()), files.at_most(MOST_CACHED_FILES), io, ids)
     if stored is None or any(field.initial_default is not None for field in fields.values()):
         return None
     types = {column.name: arrow_type(column.type) for column in columns_in(schema, str(table.name()))}

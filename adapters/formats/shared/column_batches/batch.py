@@ -49,10 +49,10 @@ def why_not_resolved(side_tables: SideTables, plan: MergePlan) -> str | None:
 
     Each event must be newer than all that the table has applied and leave a whole row or none, in a mirror.
     """
-    why = next((words for is_so, words in _reasons(plan) if is_so), None)
-    if why is None and plan.folds and not whole_rows_suffice(side_tables, plan, has_late=False):
+    reason = next((words for is_so, words in _reasons(plan) if is_so), None)
+    if reason is None and plan.folds and not whole_rows_suffice(side_tables, plan, has_late=False):
         return "the table remembers changes that its rows do not show"
-    return why
+    return reason
 
 
 def _reasons(plan: MergePlan) -> Iterator[tuple[object, str]]:
@@ -61,7 +61,7 @@ def _reasons(plan: MergePlan) -> Iterator[tuple[object, str]]:
     key_types = [column.type for column in dimension.schema if column.name in dimension.key]
     yield plan.appends, "the table has no key"
     yield dimension.keeps_ended, "the table keeps ended rows"
-    yield dimension.unique_sequences, "each change has a sequence of its own, which is compared with known ones"
+    yield dimension.unique_sequences, "each change has a unique sequence, which is compared with known ones"
     yield not all(map(compares_alike, key_types)), _ODD_KEY
     yield any(name.startswith(".") for name in dimension.key), _PATH
     yield not facts.operations, "it has no event"
@@ -102,7 +102,7 @@ class ColumnBatch:
         """Raise SparkNeeded for keys with floating numbers that only Spark compares and writes."""
         doubles = [c.name for c in dimension.schema if c.name in dimension.key and c.type.name == "double"]
         if not all(are_whole(self.events[name]) for name in doubles):
-            raise SparkNeeded("a key has a number that is not whole, 0, or a great one")
+            raise SparkNeeded("a key has a floating-point number that is 0, not whole, or too great")
 
     def refuse_ties(self, key: Sequence[str]) -> None:
         """Raise SparkNeeded if two events of a key have the same place in the source's order: they may be tied."""

@@ -48,7 +48,7 @@ def _entries(plan: MergePlan, rows: pa.Table, kinds: Any, columns: Sequence[str]
 
 
 def _key_texts(dimension: Dimension, rows: pa.Table) -> pa.Array:
-    """Return the texts of keys, as `core.text.literals.key_text` writes them: each different part once."""
+    """Return the texts of keys, as `core.text.literals.key_text` writes them; equal parts are written once."""
     types = {column.name: column.type for column in dimension.schema}
     parts = [_part_texts(rows[name].combine_chunks(), types[name]) for name in dimension.key]
     return pc.binary_join_element_wise("[", pc.binary_join_element_wise(*parts, ","), "]", "")
@@ -57,6 +57,6 @@ def _key_texts(dimension: Dimension, rows: pa.Table) -> pa.Array:
 def _part_texts(values: pa.Array, type_: Type) -> pa.Array:
     if type_.name in _PLAIN_TYPES:
         return pc.binary_join_element_wise('"', values.cast(pa.string()), '"', "")
-    encoded = values.dictionary_encode()
-    texts = (key_part_text(canonical(value), type_) for value in encoded.dictionary.to_pylist())
-    return pa.array(texts, pa.string()).take(encoded.indices)
+    distinct = values.dictionary_encode()
+    texts = (key_part_text(canonical(value), type_) for value in distinct.dictionary.to_pylist())
+    return pa.array(texts, pa.string()).take(distinct.indices)

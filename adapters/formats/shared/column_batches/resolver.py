@@ -29,12 +29,12 @@ def resolve_columns(
     side_tables: SideTables, plan: MergePlan, frame: LocalFrame, table: TableSnapshot | None
 ) -> MergeResult:
     """Resolve a batch in columns; raises SparkNeeded if Spark must do it. The result is that of the core."""
-    why = why_not_resolved(side_tables, plan)
-    if why is not None:
-        raise SparkNeeded(why)
+    reason = why_not_resolved(side_tables, plan)
+    if reason is not None:
+        raise SparkNeeded(reason)
     try:
         return _resolved(side_tables, plan, frame, table)
-    except (OverflowError, ValueError) as error:  # those of Arrow among them
+    except (OverflowError, ValueError) as error:  # errors of Arrow are subclasses
         raise SparkNeeded(f"Arrow or Python cannot hold a value: {error}") from error
 
 
@@ -49,15 +49,15 @@ def _resolved(
     upserts, counts = _written(plan, verdicts), verdicts.counts
     detail = MergeDetail(
         upserts=LocalFrame(upserts, side_tables.spark),
-        removed=LocalFrame(verdicts.places, side_tables.spark) if verdicts.stored.num_rows else None,
+        removed=LocalFrame(verdicts.places, side_tables.spark) if verdicts.stored_rows.num_rows else None,
         entries=_entries(plan, verdicts, rows),
-        places=verdicts.places if verdicts.stored.num_rows else None,
+        places=verdicts.places if verdicts.stored_rows.num_rows else None,
         table=table,
     )
     return MergeResult(
         counts=counts_of(plan, counts, None),
         written=upserts.num_rows,
-        removed=verdicts.stored.num_rows,
+        removed=verdicts.stored_rows.num_rows,
         detail=detail,
         way=COLUMNS,
     )
@@ -66,16 +66,16 @@ def _resolved(
 def _written(plan: MergePlan, verdicts: KeyVerdicts) -> pa.Table:
     """Return the rows to write, with the system columns."""
     newest, system = verdicts.newest, row_columns(plan.dimension)
-    wanted = (*(column.name for column in plan.stored.schema), *system)
-    return newest.select([name for name in wanted if name in newest.column_names])
+    column_names = (*(column.name for column in plan.stored.schema), *system)
+    return newest.select([name for name in column_names if name in newest.column_names])
 
 
 def _entries(plan: MergePlan, verdicts: KeyVerdicts, rows: Rows) -> pa.Table:
-    """Return the change log entries of a batch. An `ordered` table remembers the deletes that count alone."""
+    """Return the change log entries of a batch. An `ordered` table remembers only the newest deletes."""
     if isinstance(plan.dimension.lateness, Ordered):
         return entries_of_events(plan, verdicts.deletes)
     entries = entries_of_events(plan, verdicts.batch.events)
-    keys = verdicts.base_keys() if plan.folds_remembered and verdicts.stored.num_rows else None
+    keys = verdicts.base_keys() if plan.folds_remembered and verdicts.stored_rows.num_rows else None
     if keys is None or not keys.num_rows or rows.table is None:
         return entries
     bases = rows.table.find(keys, [*plan.dimension.schema.names, *names.POSITION])

@@ -33,11 +33,11 @@ class BucketFolder:
 
     def files(self) -> Collection[ListedFile]:
         """Return the objects directly in it."""
-        return [_listed_file(key, item) for key, item in self._listed(Delimiter="/")]
+        return [_listed_file(key, item) for key, item in self._list(Delimiter="/")]
 
     def all_files(self) -> Collection[ListedFile]:
         """Return the objects in it and in its folders."""
-        return [_listed_file(key, item) for key, item in self._listed()]
+        return [_listed_file(key, item) for key, item in self._list()]
 
     def folders(self) -> Collection[str]:
         """Return the names of the folders directly in it."""
@@ -56,12 +56,12 @@ class BucketFolder:
         first_names = (item["Key"].removeprefix(_prefix(key)).split("/")[0] for item in answer.get("Contents", ()))
         return next(filter(None, first_names), None)  # the placeholder object of the folder has an empty name
 
-    def _listed(self, **asked: str) -> Iterator[tuple[str, Any]]:
-        """Return the objects with their names relative to the folder, without placeholder objects for folders."""
+    def _list(self, **request: str) -> Iterator[tuple[str, Any]]:
+        """Yield the objects with their names relative to the folder, without placeholder objects for folders."""
         bucket, key = bucket_and_key(self.url)
         pages = self.access.client.get_paginator("list_objects_v2")
         with explain_s3_errors(self.url):
-            for page in pages.paginate(Bucket=bucket, Prefix=_prefix(key), **asked):
+            for page in pages.paginate(Bucket=bucket, Prefix=_prefix(key), **request):
                 for item in page.get("Contents", ()):
                     name = item["Key"].removeprefix(_prefix(key))
                     if name and not name.endswith("/"):
@@ -81,21 +81,21 @@ class BucketFolder:
         """Return the URL of an object that a format names by a relative path or a URL."""
         if not is_url(written):
             return f"{self.url}/{written}"
-        named = urlsplit(written)
-        return f"s3://{named.netloc}{named.path}"
+        parts = urlsplit(written)
+        return f"s3://{parts.netloc}{parts.path}"
 
     def existence_check(self) -> Callable[[str], bool]:
         """Return a function that says whether an object exists. It lists the folder once, at its first call."""
         return _Presence(self).exists
 
     @contextmanager
-    def alone(self, table_name: str) -> Iterator[None]:
+    def lock(self, table_name: str) -> Iterator[None]:
         """Hold a lock, which is an object beside the folder.
 
         Raises TableError if it is not free in time, or if it was lost: then two processes may have written.
         """
-        around, _, name = self.url.rpartition("/")
-        lock = ObjectLock(self.access.client, f"{around}/.{name}.lock")
+        parent, _, name = self.url.rpartition("/")
+        lock = ObjectLock(self.access.client, f"{parent}/.{name}.lock")
         try:
             with lock.hold(PATIENCE):
                 yield
@@ -103,10 +103,10 @@ class BucketFolder:
             raise lock_timeout(table_name, f"{lock.url}, and is {error},") from error
         except LockLostError as error:
             raise TableError(
-                f"{table_name}: another process took the lock of the table while this one worked",
-                found=f"{lock.url} was not written for {TERM:.0f} s; was this process stopped for so long?",
-                todo="Run again: the table says what is in it; where it has no key, rows may stand twice. "
-                "Let a lease (docs/reference/lease.md) see to it that one process at a time runs the pipeline.",
+                f"{table_name}: another process took the lock of the table during this commit",
+                found=f"{lock.url} was not written for {TERM:.0f} s; this process may have been stopped",
+                todo="Run again. If the table has no key, check it for rows that were written twice. With a lease "
+                "(docs/reference/lease.md) only one process at a time runs the pipeline.",
             ) from error
 
     def prepare(self) -> None:
@@ -115,7 +115,7 @@ class BucketFolder:
 
 
 class _Presence:
-    """Existence of objects: of those in the folder as listed at the first call, of others by a request each."""
+    """Existence of objects: those in the folder are listed at the first call, others take one request each."""
 
     def __init__(self, folder: BucketFolder) -> None:
         self.folder = folder
@@ -126,9 +126,9 @@ class _Presence:
 
     def exists(self, place: str) -> bool:
         """Return whether an object exists, by its URL."""
-        inside = f"{self.folder.url}/"
-        if place.startswith(inside):
-            return place.removeprefix(inside) in self._names
+        prefix = f"{self.folder.url}/"
+        if place.startswith(prefix):
+            return place.removeprefix(prefix) in self._names
         bucket, key = bucket_and_key(place)
         try:
             with explain_s3_errors(place):

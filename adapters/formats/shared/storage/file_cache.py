@@ -1,4 +1,4 @@
-"""A cache of what was read from files that never change; whatever is not in it is read again."""
+"""A cache of values read from files that never change. A value that is not in it is read again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ V = TypeVar("V")
 class FileCache(Generic[V]):
     """Values by keys that name a file and what was read from it, for all tables of this process.
 
-    It holds values of at most `most_bytes` together. The least recently used ones go first.
+    It holds values of at most `most_bytes` together. The least recently used ones are removed first.
     """
 
     def __init__(self, most_bytes: int) -> None:
@@ -31,7 +31,7 @@ class FileCache(Generic[V]):
             return self._values[key][0]
 
     def put(self, key: Hashable, value: V, size: int) -> None:
-        """Keep a value of `size` bytes, which nobody may change any more."""
+        """Store a value of `size` bytes, which must not be changed any more."""
         with self._lock:
             _, replaced_size = self._values.pop(key, (None, 0))
             self._values[key] = value, size

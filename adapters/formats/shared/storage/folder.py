@@ -68,7 +68,7 @@ class Folder(Protocol):
         """Return a function that says whether a file exists, by its path or URL, as of now."""
         ...
 
-    def alone(self, table_name: str) -> AbstractContextManager[None]:
+    def lock(self, table_name: str) -> AbstractContextManager[None]:
         """Lock the folder against other processes of lakeward. `table_name` names the table in errors.
 
         Raises TableError if the lock is not free in time, or was lost meanwhile.
@@ -136,7 +136,7 @@ class DiskFolder:
         return lambda place: Path(place).exists()
 
     @contextmanager
-    def alone(self, table_name: str) -> Iterator[None]:
+    def lock(self, table_name: str) -> Iterator[None]:
         """Hold a lock file beside the folder. The operating system frees it when the process ends."""
         try:
             with FileLock(self.path.with_name(f".{self.path.name}.lock"), timeout=PATIENCE):
@@ -150,7 +150,7 @@ class DiskFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise TableError(
-                f"the warehouse {self.path} cannot be made",
+                f"the warehouse {self.path} cannot be created",
                 found=str(error),
                 todo="Grant permission to write there, or correct `warehouse` under [target].",
             ) from error
@@ -161,5 +161,5 @@ def lock_timeout(table_name: str, lock: str) -> TableError:
     return TableError(
         f"{table_name}: another process is committing to the table",
         found=f"it has held {lock} for {PATIENCE:.0f} s",
-        todo="Nothing was changed. Run again when it is done.",
+        todo="Nothing was changed. Run again after the other process has finished.",
     )

@@ -1,4 +1,4 @@
-"""Columns of small data files, kept in this process: each batch looks for its keys in the same files."""
+"""A cache of columns of small data files, because each batch looks for its keys in the same files."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from lakeward.adapters.spark.sql.names import PREFIX
 
 MOST_ROWS: Final = 250_000
 MOST_STORED_BYTES: Final = 8 * 1024**2
-"""The most rows of a file to keep, and the most bytes of their columns in it. Larger files are read in pieces."""
+"""The most rows of a cached file, and the most bytes of their columns in it. Larger files are read in pieces."""
 
 _MOST_BYTES: Final = 32 * 1024**2
-"""The most bytes of a file to keep: texts may take more space than in the file."""
+"""The most bytes of a cached file in memory, where texts may take more space than in the file."""
 
 _COLUMNS: Final[FileCache[pa.Table]] = FileCache(2 * _MOST_BYTES)
 
@@ -34,18 +34,18 @@ class LoadedColumns:
     rows: pa.Table
 
 
-def are_kept(wanted: pa.Schema, key: Sequence[str]) -> bool:
-    """Return whether columns are kept: keys and system columns, which each batch reads."""
-    return all(name in key or name.startswith(PREFIX) for name in wanted.names)
+def are_cached(schema: pa.Schema, key: Sequence[str]) -> bool:
+    """Return whether columns are cached: keys and system columns, which each batch reads."""
+    return all(name in key or name.startswith(PREFIX) for name in schema.names)
 
 
-def kept_columns(content: Hashable, wanted: pa.Schema) -> pa.Table | None:
-    """Return the wanted columns of a file, or None if they are not kept. `content` names what the file has."""
-    return None if content is None else _COLUMNS.get(_key(content, wanted))
+def cached_columns(content: Hashable, schema: pa.Schema) -> pa.Table | None:
+    """Return columns of a file, or None if they are not in the cache. `content` identifies what the file has."""
+    return None if content is None else _COLUMNS.get(_key(content, schema))
 
 
-def keep_columns(content: Hashable, rows: pa.Table) -> None:
-    """Keep columns of a file unless they are too large."""
+def cache_columns(content: Hashable, rows: pa.Table) -> None:
+    """Put columns of a file into the cache, unless they are too large."""
     if content is not None and rows.nbytes <= _MOST_BYTES:
         _COLUMNS.put(_key(content, rows.schema), rows, rows.nbytes)
 
@@ -68,9 +68,9 @@ def rows_with_keys(files: Sequence[LoadedColumns], keys: WantedKeys, schema: pa.
     parts = [np.empty(0, np.int64)]
     bounds = np.searchsorted(numbers, np.arange(len(files) + 1))
     for number in np.unique(numbers):
-        first = int(ends[number]) - files[number].rows.num_rows
-        positions = indices[bounds[number] : bounds[number + 1]] - first
-        parts.append(live_positions(positions, files[number].deleted()) + first)
+        offset = int(ends[number]) - files[number].rows.num_rows
+        positions = indices[bounds[number] : bounds[number + 1]] - offset
+        parts.append(live_positions(positions, files[number].deleted()) + offset)
     live = np.concatenate(parts)
     numbers = np.searchsorted(ends, live, side="right")
     starts = ends - np.array([file.rows.num_rows for file in files])

@@ -21,9 +21,9 @@ from lakeward.adapters.formats.shared.storage.loaded_columns import (
     MOST_ROWS,
     MOST_STORED_BYTES,
     LoadedColumns,
-    are_kept,
-    keep_columns,
-    kept_columns,
+    are_cached,
+    cache_columns,
+    cached_columns,
     live_positions,
     rows_with_keys,
 )
@@ -34,7 +34,7 @@ from lakeward.adapters.spark.merge.resolution import FILE, POS
 MOST_FILES: Final = 200
 """A table with more data files that this process has to open is read by Spark."""
 
-MOST_KEPT_FILES: Final = 1_000
+MOST_CACHED_FILES: Final = 1_000
 """A table with more data files is read by Spark, even if this process has opened them before."""
 
 _MOST_BYTES: Final = 512 * 1024**2
@@ -58,8 +58,7 @@ _KEY_TYPES: Final = (
 class StoredFile:
     """A data file: its path as the table writes it, and functions that open it and return its deleted rows.
 
-    `content` names the file and what its columns are, so that columns that were read may be kept. With None they
-    are read each time.
+    `content` identifies the file and its columns in the cache. With None the file is read each time.
     """
 
     path: str
@@ -72,48 +71,50 @@ Names = Callable[[pa.Schema], Mapping[str, str]]
 """Returns the names of a table's columns in a file with a given schema; missing columns are left out."""
 
 
-def read_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema, keys: pa.Table) -> pa.Table | None:
-    """Return the `wanted` columns of the rows with these keys, with `FILE` and `POS`, without deleted rows.
+def read_rows(
+    files: Sequence[StoredFile], names: Names, wanted_schema: pa.Schema, keys: pa.Table
+) -> pa.Table | None:
+    """Return the `wanted_schema` columns of the rows with these keys, with `FILE` and `POS`, without deleted rows.
 
     Returns None if only Spark can read them, or if they are too large.
     """
-    if len(files) > MOST_KEPT_FILES or any(not _is_simple(field.type) for field in wanted):
+    if len(files) > MOST_CACHED_FILES or any(not _is_simple(field.type) for field in wanted_schema):
         return None
-    if not all(_is_comparable(wanted.field(name).type, keys[name]) for name in keys.column_names):
+    if not all(_is_comparable(wanted_schema.field(name).type, keys[name]) for name in keys.column_names):
         return None
-    known_columns = {file.path: kept_columns(file.content, wanted) for file in files}
-    unknown_files = [file for file in files if known_columns[file.path] is None]
-    if len(unknown_files) > MOST_FILES:
+    cached_by_path = {file.path: cached_columns(file.content, wanted_schema) for file in files}
+    other_files = [file for file in files if cached_by_path[file.path] is None]
+    if len(other_files) > MOST_FILES:
         return None
     try:
-        distinct_keys = keys.cast(pa.schema([wanted.field(name) for name in keys.column_names])).group_by(
+        distinct_keys = keys.cast(pa.schema([wanted_schema.field(name) for name in keys.column_names])).group_by(
             keys.column_names
         )
-        with ExitStack() as opened_files, ThreadPoolExecutor(_AT_ONCE) as pool:
-            reader = _Reader(names, wanted, WantedKeys(distinct_keys.aggregate([])), opened_files)
-            opened = list(pool.map(reader.open, unknown_files))
-            if None in opened or sum(file.size for file in opened if file is not None) > _MOST_BYTES:
+        with ExitStack() as exit_stack, ThreadPoolExecutor(_AT_ONCE) as pool:
+            reader = _Reader(names, wanted_schema, WantedKeys(distinct_keys.aggregate([])), exit_stack)
+            open_files = list(pool.map(reader.open, other_files))
+            if None in open_files or sum(file.size for file in open_files if file is not None) > _MOST_BYTES:
                 return None
-            parts = [*pool.map(reader.read, opened)]
+            parts = [*pool.map(reader.read, open_files)]
         loaded_files = [
             LoadedColumns(file.path, file.deleted, rows)
             for file in files
-            if (rows := known_columns[file.path]) is not None
+            if (rows := cached_by_path[file.path]) is not None
         ]
         return pa.concat_tables([*parts, rows_with_keys(loaded_files, reader.keys, reader.schema)])
     except (OSError, pa.ArrowException):  # Spark reads the files, or reports what is wrong with them
         return None
 
 
-def read_live_rows(files: Sequence[StoredFile], names: Names, wanted: pa.Schema) -> pa.Table | None:
-    """Return the `wanted` columns of all rows that are not deleted; None if only Spark can read them."""
-    if any(not _is_simple(field.type) for field in wanted):
+def read_live_rows(files: Sequence[StoredFile], names: Names, wanted_schema: pa.Schema) -> pa.Table | None:
+    """Return the `wanted_schema` columns of all rows that are not deleted; None if only Spark can read them."""
+    if any(not _is_simple(field.type) for field in wanted_schema):
         return None
     try:
-        with ExitStack() as opened_files, ThreadPoolExecutor(_AT_ONCE) as pool:
-            reader = _Reader(names, wanted, WantedKeys(pa.table({})), opened_files)
-            opened = list(pool.map(reader.open, files))
-            return None if None in opened else pa.concat_tables([*pool.map(reader.live_rows, opened)])
+        with ExitStack() as exit_stack, ThreadPoolExecutor(_AT_ONCE) as pool:
+            reader = _Reader(names, wanted_schema, WantedKeys(pa.table({})), exit_stack)
+            open_files = list(pool.map(reader.open, files))
+            return None if None in open_files else pa.concat_tables([*pool.map(reader.live_rows, open_files)])
     except (OSError, pa.ArrowException):  # Spark reads the files, or reports what is wrong with them
         return None
 
@@ -130,80 +131,86 @@ def _is_simple(type_: pa.DataType) -> bool:
 class _OpenFile:
     """An open file: the `names` of the wanted columns in it, and the bytes that these columns take."""
 
-    stored: StoredFile
+    stored_file: StoredFile
     parquet: pq.ParquetFile
     names: Mapping[str, str]
     size: int
 
 
 class _Reader:
-    def __init__(self, names: Names, wanted: pa.Schema, keys: WantedKeys, opened: ExitStack) -> None:
+    def __init__(self, names: Names, wanted_schema: pa.Schema, keys: WantedKeys, exit_stack: ExitStack) -> None:
         self.names = names
-        self.wanted = wanted
+        self.wanted_schema = wanted_schema
         self.keys = keys
-        self.opened = opened
-        self.schema = pa.schema([*wanted, pa.field(FILE, pa.string()), pa.field(POS, pa.int64())])
+        self.exit_stack = exit_stack
+        self.schema = pa.schema([*wanted_schema, pa.field(FILE, pa.string()), pa.field(POS, pa.int64())])
         self.empty = self.schema.empty_table()
 
-    def open(self, stored: StoredFile) -> _OpenFile | None:
+    def open(self, stored_file: StoredFile) -> _OpenFile | None:
         """Open a file; return None if a column has a type that only Spark can read."""
-        parquet = pq.ParquetFile(self.opened.enter_context(closing(stored.open())))
+        parquet = pq.ParquetFile(self.exit_stack.enter_context(closing(stored_file.open())))
         schema, metadata = parquet.schema_arrow, parquet.metadata
-        names = {name: own for name, own in self.names(schema).items() if name in self.wanted.names}
-        for name, own in names.items():
-            if "." in own or not _is_widened(schema.field(own).type, self.wanted.field(name).type):
+        names = {
+            name: file_column
+            for name, file_column in self.names(schema).items()
+            if name in self.wanted_schema.names
+        }
+        for name, file_column in names.items():
+            if "." in file_column or not _is_widened(
+                schema.field(file_column).type, self.wanted_schema.field(name).type
+            ):
                 return None
         places = [place for place in range(metadata.num_columns) if _root(metadata, place) in names.values()]
         groups = [metadata.row_group(group) for group in range(metadata.num_row_groups)]
         size = sum(group.column(place).total_compressed_size for group in groups for place in places)
-        return _OpenFile(stored, parquet, names, size)
+        return _OpenFile(stored_file, parquet, names, size)
 
     def read(self, file: _OpenFile) -> pa.Table:
         """Return the rows of a file with wanted keys, without deleted rows."""
         if not set(self.keys.names) <= file.names.keys():  # the file has no key columns
             return self.empty
-        if self._is_kept(file):
+        if self._is_cached(file):
             rows = self._all_rows(file)
-            keep_columns(file.stored.content, rows)
+            cache_columns(file.stored_file.content, rows)
             return rows_with_keys(
-                [LoadedColumns(file.stored.path, file.stored.deleted, rows)], self.keys, self.schema
+                [LoadedColumns(file.stored_file.path, file.stored_file.deleted, rows)], self.keys, self.schema
             )
-        parts, first, deleted = [self.empty], 0, file.stored.deleted()
+        parts, offset, deleted = [self.empty], 0, file.stored_file.deleted()
         for group in range(file.parquet.metadata.num_row_groups):
             count = file.parquet.metadata.row_group(group).num_rows
             if self._may_have(file, group):
-                parts += self._read(file, group, first, deleted)
-            first += count
+                parts += self._read(file, group, offset, deleted)
+            offset += count
         return pa.concat_tables(parts)
 
     def live_rows(self, file: _OpenFile) -> pa.Table:
         """Return all rows of a file, without deleted rows."""
         rows = file.parquet.read(list(file.names.values()), use_threads=False)
-        live = BitMap64(range(rows.num_rows)) - file.stored.deleted()
-        all_rows = pa.Table.from_arrays(self._columns(rows, file), schema=self.wanted)
+        live = BitMap64(range(rows.num_rows)) - file.stored_file.deleted()
+        all_rows = pa.Table.from_arrays(self._columns(rows, file), schema=self.wanted_schema)
         return all_rows.take(pa.array(np.frombuffer(live.to_array(), np.uint64)))
 
-    def _is_kept(self, file: _OpenFile) -> bool:
-        """Return whether all wanted columns of a file are read at once, to be kept."""
-        is_whole = len(file.names) == len(self.wanted)
+    def _is_cached(self, file: _OpenFile) -> bool:
+        """Return whether all wanted columns of a file are read at once and put into the cache."""
+        is_whole = len(file.names) == len(self.wanted_schema)
         is_small = file.parquet.metadata.num_rows <= MOST_ROWS and file.size <= MOST_STORED_BYTES
-        is_named = file.stored.content is not None
-        return is_named and is_whole and is_small and are_kept(self.wanted, self.keys.names)
+        is_named = file.stored_file.content is not None
+        return is_named and is_whole and is_small and are_cached(self.wanted_schema, self.keys.names)
 
     def _all_rows(self, file: _OpenFile) -> pa.Table:
         rows = file.parquet.read(list(file.names.values()), use_threads=False)
-        columns = [self._column(rows, file.names, field.name).combine_chunks() for field in self.wanted]
-        return pa.Table.from_arrays(columns, schema=self.wanted)
+        columns = [self._column(rows, file.names, field.name).combine_chunks() for field in self.wanted_schema]
+        return pa.Table.from_arrays(columns, schema=self.wanted_schema)
 
-    def _read(self, file: _OpenFile, group: int, first: int, deleted: BitMap64) -> Sequence[pa.Table]:
+    def _read(self, file: _OpenFile, group: int, offset: int, deleted: BitMap64) -> Sequence[pa.Table]:
         parts, columns = [], list(file.names.values())
         rows_at_a_time = max(_ROWS_AT_A_TIME, self.keys.count)  # the keys may be hashed for each piece
         for batch in file.parquet.iter_batches(rows_at_a_time, row_groups=[group], columns=columns):
             rows = pa.Table.from_batches([batch])
-            positions = live_positions(self._matching_indices(rows, file.names) + first, deleted)
+            positions = live_positions(self._matching_indices(rows, file.names) + offset, deleted)
             if len(positions):
-                parts.append(self._rows(rows.take(pa.array(positions - first)), file, positions))
-            first += rows.num_rows
+                parts.append(self._rows(rows.take(pa.array(positions - offset)), file, positions))
+            offset += rows.num_rows
         return parts
 
     def _matching_indices(self, rows: pa.Table, names: Mapping[str, str]) -> np.ndarray[Any, Any]:
@@ -212,10 +219,10 @@ class _Reader:
         return self.keys.matching_indices(pa.table(columns))
 
     def _column(self, rows: pa.Table, names: Mapping[str, str], name: str) -> pa.ChunkedArray:
-        return rows[names[name]].cast(self.wanted.field(name).type)
+        return rows[names[name]].cast(self.wanted_schema.field(name).type)
 
     def _rows(self, rows: pa.Table, file: _OpenFile, positions: np.ndarray[Any, Any]) -> pa.Table:
-        paths = pa.repeat(pa.scalar(file.stored.path, pa.string()), rows.num_rows)
+        paths = pa.repeat(pa.scalar(file.stored_file.path, pa.string()), rows.num_rows)
         columns = [*self._columns(rows, file), paths, pa.array(positions)]
         return pa.Table.from_arrays(columns, schema=self.schema)
 
@@ -225,7 +232,7 @@ class _Reader:
             self._column(rows, file.names, field.name)
             if field.name in file.names
             else pa.nulls(rows.num_rows, field.type)
-            for field in self.wanted
+            for field in self.wanted_schema
         ]
 
     def _may_have(self, file: _OpenFile, group: int) -> bool:
@@ -251,7 +258,7 @@ def _is_widened(type_: pa.DataType, wider: pa.DataType) -> bool:
         return True
     if pa.types.is_decimal(type_) and pa.types.is_decimal(wider):
         return bool(type_.scale == wider.scale and type_.precision <= wider.precision)
-    return any(type_ in narrow and wider == wide for narrow, wide in _WIDER)
+    return any(type_ in narrow_types and wider == wide_type for narrow_types, wide_type in _WIDER)
 
 
 _WIDER: Final[Sequence[tuple[Collection[pa.DataType], pa.DataType]]] = (

@@ -26,14 +26,14 @@ def warehouse(folder: Path) -> Path:
     if special_characters is not None:
         raise ConfigError(
             f"the warehouse {folder} cannot hold tables",
-            found=f"its path has '{special_characters[0]}', which means something else in the URLs of files",
+            found=f"its path has '{special_characters[0]}', which has another meaning in the URLs of files",
             todo="Name another folder under [target], with an absolute path where that of the settings has it.",
         )
     return folder
 
 
 def slug(name: str) -> str:
-    """Return a name as a folder: unchanged if it is harmless, else with a hash, so that no two names collide.
+    """Return a name as a folder: unchanged if a folder may have it, else with a hash, so that no two names collide.
 
     >>> slug("orders"), slug("odd name").startswith("odd_name-")
     ('orders', True)

@@ -68,7 +68,7 @@ def _rows_of(
     decoder = table.decoder
     if table.links and isinstance(decoder, Debezium):
         ranked = opened.join(F.broadcast(places.select(NAME, RANK)), NAME)
-        opened = decoder.linked(ranked, (RANK, LINE)).drop(RANK)
+        opened = decoder.link(ranked, (RANK, LINE)).drop(RANK)
     if table.options.types == "schema":
         return _by_versions(table, opened, {version.digest: version for file in files for version in file.versions})
     return _by_versions(table, opened, _schemas_beside(table, paths))
@@ -81,7 +81,7 @@ def opened_messages(table: TableFiles, paths: Sequence[str]) -> DataFrame:
 
 def _opened(table: TableFiles, lines: DataFrame) -> DataFrame:
     decoder = table.decoder
-    opened = decoder.opened(as_messages(lines, table.options.line), table.dimension.source)
+    opened = decoder.parse(as_messages(lines, table.options.line), table.dimension.source)
     return opened.withColumns(
         {name: F.expr(f"CASE WHEN NOT {OF_OTHER} THEN {name} END") for name in (VALUE, decoder.row)}
     )
@@ -92,7 +92,7 @@ def _decoded(
 ) -> DataFrame:
     decoder, reading = table.decoder, table.reading
     own = strange(decoder.row, table.dimension.schema.names, decoder.not_columns)
-    decoded: Decoded = decoder.decoded(reading)
+    decoded: Decoded = decoder.decode(reading)
     decoded = decoded if broken is None else replace(decoded, broken=broken)
     also = [decoder.rows_gone()] if isinstance(decoder, DmsMessages) else _of_debezium(decoder)
     return to_rows(opened, reading, decoded, written, own, OTHER_TABLE, *also)
@@ -230,7 +230,7 @@ def _by_versions(table: TableFiles, opened: DataFrame, versions: Mapping[str, Ve
         groups[tuple(_written(table, version.columns).values())].append(digest)
     broken = None
     if table.options.types == "schema":
-        usual = table.decoder.decoded(reading).broken
+        usual = table.decoder.decode(reading).broken
         broken = f"coalesce({usual}, CASE WHEN {table.decoder.row} IS NOT NULL THEN {text(NO_SCHEMA)} END)"
     else:
         groups.pop(plain, None)

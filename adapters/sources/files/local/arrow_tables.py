@@ -1,6 +1,6 @@
 """Conversion of rows of lines to an Arrow table with the column types of Spark's readers.
 
-Lists of names have elements that may be NULL by their type, as in the tables of other readers.
+The type of lists of names allows NULL elements, as in the tables of other readers.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ _LISTS: Final = (names.UNSET, UNDECLARED)
 _FLAGS: Final = (BLANK, TORN, HAS_IMAGE, *MESSAGE_FLAGS, INITIAL, *FIELD_FLAGS)
 
 
-def to_table(lists: RowLists, telling: RowSettings) -> pa.Table:
+def to_table(lists: RowLists, settings: RowSettings) -> pa.Table:
     """Return rows as an Arrow table, in their order."""
-    types = _types(telling)
+    types = _types(settings)
     return pa.table({name: _column(values, types.get(name) or _type(name)) for name, values in lists.items()})
 
 
-def _types(telling: RowSettings) -> Mapping[str, pa.DataType]:
-    types = {column.name: column.type for column in telling.dimension.schema}
-    types |= {before_column(n): column.type for n, column in enumerate(telling.before_columns)}
+def _types(settings: RowSettings) -> Mapping[str, pa.DataType]:
+    types = {column.name: column.type for column in settings.dimension.schema}
+    types |= {before_column(n): column.type for n, column in enumerate(settings.before_columns)}
     return {name: arrow_type(type_) for name, type_ in types.items()}
 
 

@@ -25,12 +25,12 @@ _FIRST = -2_208_988_800_000_000
 
 def read_here(table: TableFiles, files: Sequence[File], small_batch: int) -> pa.Table:
     """Return the events of a small batch; raises SparkNeeded if Spark must read it."""
-    why = _why_in_spark(table, files)
-    if why is not None:
-        raise SparkNeeded(why)
+    reason = _why_in_spark(table, files)
+    if reason is not None:
+        raise SparkNeeded(reason)
     small = [_small(table, file, rank) for rank, file in enumerate(files)]
-    also = [NEAR_WORD] if flags_near_words(table) else []
-    events = read_files(small, table.reading, small_batch, partial(_with_mapping, table), also)
+    extra_columns = [NEAR_WORD] if flags_near_words(table) else []
+    events = read_files(small, table.reading, small_batch, partial(_with_mapping, table), extra_columns)
     flag = pa.repeat(pa.scalar(False), events.num_rows)
     return events.append_column(ODD, flag).append_column(HAS_OTHER, flag)
 
@@ -40,7 +40,7 @@ def _why_in_spark(table: TableFiles, files: Sequence[File]) -> str | None:
     if others:
         return f"{others[0].item.name} is neither CSV nor Parquet"
     if table.options.path_columns:
-        return "columns are told by the paths of files"
+        return "columns come from the paths of files"
     if table.dates_snapshots:
         return "rows have the time in the name of their file"
     nested = [name for name in fields_of(table.options).values() if "." in name]
@@ -48,7 +48,7 @@ def _why_in_spark(table: TableFiles, files: Sequence[File]) -> str | None:
 
 
 def _small(table: TableFiles, file: File, rank: int) -> SmallFile:
-    has = () if file.schema is None else file.schema.names
+    column_names = () if file.schema is None else file.schema.names
     return SmallFile(
         file.item.name,
         file.item.size,
@@ -56,7 +56,7 @@ def _small(table: TableFiles, file: File, rank: int) -> SmallFile:
         FilePlace(file.item.order, rank, is_load=table.is_snapshot, has_op=table.has_op),
         file.layout,
         None if file.schema is None else Footer(file.schema, file.forms, file.written),
-        {new: old for old, new in table.dimension.policies.renames.items() if old in has},
+        {new: old for old, new in table.dimension.policies.renames.items() if old in column_names},
     )
 
 
@@ -66,19 +66,21 @@ def _with_mapping(table: TableFiles, rows: pa.Table) -> pa.Table:
     columns = {setting: rows.column(name) for setting, name in named.items() if name in rows.column_names}
     operation, order = columns.get("operation"), columns.get("order_by")
     time = columns.get("time", order)
-    mapped = {}
+    mapped_columns = {}
     if operation is not None:
         if not pa.types.is_string(operation.type):
-            raise SparkNeeded(f"the column {named['operation']} tells the operation, and is no text")
-        mapped[OP_TEXT] = operation
+            raise SparkNeeded(f"the column {named['operation']} names the operation and is no text")
+        mapped_columns[OP_TEXT] = operation
     if order is not None:
-        mapped[SEQUENCE_TEXT] = (_micros(order) if pa.types.is_temporal(order.type) else order).cast(pa.string())
+        mapped_columns[SEQUENCE_TEXT] = (_micros(order) if pa.types.is_temporal(order.type) else order).cast(
+            pa.string()
+        )
     if time is not None and pa.types.is_temporal(time.type):
         micros = _micros(time)
         if pc.any(pc.less(micros, _FIRST)).as_py():
             raise SparkNeeded("a row has a time before 1900")
-        mapped[TIME_TEXT] = pc.strftime(micros.cast(pa.timestamp("us")), format="%Y-%m-%d %H:%M:%S")
-    for name, texts in mapped.items():
+        mapped_columns[TIME_TEXT] = pc.strftime(micros.cast(pa.timestamp("us")), format="%Y-%m-%d %H:%M:%S")
+    for name, texts in mapped_columns.items():
         rows = rows.set_column(rows.column_names.index(name), name, texts)
     return flag_near_words(rows, table.reading.operations) if flags_near_words(table) else rows
 

@@ -40,26 +40,26 @@ from lakeward.core.ledger.other_tables import OtherTables
 from lakeward.core.schema import Schema
 from lakeward.core.text.numbers import format_count
 
-_ALSO: Final = (UNDECLARED, OTHER_TABLE, *MESSAGE_FLAGS, DATABASE, INITIAL, LOG, *FIELD_FLAGS)
+_EXTRA_COLUMNS: Final = (UNDECLARED, OTHER_TABLE, *MESSAGE_FLAGS, DATABASE, INITIAL, LOG, *FIELD_FLAGS)
 
 
 @dataclass(slots=True)
 class SmallLines:
     """Reads the files of one batch of at most `small_batch` rows.
 
-    Messages are parsed once, for their schemas and then for their rows. `needed` has the reason why Spark must read
-    the batch, once there is one.
+    Messages are parsed once, for their schemas and then for their rows. `spark_error` says why Spark must read the
+    batch; None while no reason is known.
     """
 
     small_batch: int
-    needed: SparkNeeded | None = None
+    spark_error: SparkNeeded | None = None
     is_by_form: bool = False
     """Whether schemas were found without reading messages: those of other tables' messages may be among them."""
     _names: Sequence[str] = ()
     _messages: LocalMessages | None = None
 
     def with_versions(
-        self, table: TableFiles, files: Sequence[File], form: MessageForm, stands: Schema | None = None
+        self, table: TableFiles, files: Sequence[File], form: MessageForm, stored_schema: Schema | None = None
     ) -> Sequence[File]:
         """Return files of messages with their schemas, as `messages.with_versions` does.
 
@@ -71,13 +71,13 @@ class SmallLines:
         versions = form.versions(table, files) if is_large else None
         if versions is not None:
             self.is_by_form = True
-            return fill_versions(table, files, versions, stands)
+            return fill_versions(table, files, versions, stored_schema)
         try:
             versions = self._open(table, files).versions(table)
-        except SparkNeeded as needed:
-            self.needed = needed
-            return with_versions(table, files, stands)
-        return fill_versions(table, files, versions, stands)
+        except SparkNeeded as error:
+            self.spark_error = error
+            return with_versions(table, files, stored_schema)
+        return fill_versions(table, files, versions, stored_schema)
 
     def other_tables(self, table: TableFiles, files: Sequence[str]) -> OtherTables | None:
         """Return the other tables that the messages of the named files name."""
@@ -92,9 +92,9 @@ class SmallLines:
         self._check(table, files)
         if table.dates_snapshots:
             raise SparkNeeded("rows have the time in the name of their file")
-        why = local_source_rows.why_spark(table.reading)
-        if why is not None:
-            raise SparkNeeded(why)
+        reason = local_source_rows.why_spark(table.reading)
+        if reason is not None:
+            raise SparkNeeded(reason)
         if table.options.types == "schema":
             versions = {version.digest: version for file in files for version in file.versions}
             lists = self._open(table, files).rows(table, versions)
@@ -105,9 +105,9 @@ class SmallLines:
             raise SparkNeeded("its files have no lines")
         if flags_near_words(table):
             rows = flag_near_words(rows, table.reading.operations)
-        also = [name for name in _ALSO if name in rows.column_names]
+        extra_columns = [name for name in _EXTRA_COLUMNS if name in rows.column_names]
         place = FilePlace(0, 0, is_load=table.is_snapshot, has_op=table.has_op)
-        events = to_events(rows, place, table.reading, also)
+        events = to_events(rows, place, table.reading, extra_columns)
         return with_flags(table, _with_places(table, events, files, lists[NAME])).combine_chunks()
 
     def _open(self, table: TableFiles, files: Sequence[File]) -> LocalMessages:
@@ -126,14 +126,14 @@ class SmallLines:
 
     def _check(self, table: TableFiles, files: Sequence[File]) -> None:
         """Raise SparkNeeded if Spark must read the files because of settings or their size."""
-        if self.needed is not None:
-            raise self.needed
+        if self.spark_error is not None:
+            raise self.spark_error
         if self._is_large(files):
             size = sum(file.item.size for file in files)
             raise SparkNeeded(f"its files have {format_count(size, 'byte')}, more than a small batch")
-        why = why_not_local(table, [file.item.name for file in files])
-        if why is not None:
-            raise SparkNeeded(why)
+        reason = why_not_local(table, [file.item.name for file in files])
+        if reason is not None:
+            raise SparkNeeded(reason)
 
 
 def is_of_lines(files: Sequence[File]) -> bool:

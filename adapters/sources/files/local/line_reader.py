@@ -62,21 +62,20 @@ def why_not_local(table: TableFiles, names: Sequence[str]) -> str | None:
     other = next((name for name in names if table.format_of(name) not in FORMATS), None)
     if other is not None:
         return f"{other} has the format {table.format_of(other)}"
-    packed = next((name for name in names if is_packed_otherwise(name)), None)
-    if packed is not None:
-        return f"{packed} is packed by something else than gzip"
+    packed_name = next((name for name in names if is_packed_otherwise(name)), None)
+    if packed_name is not None:
+        return f"{packed_name} is packed by something else than gzip"
     if table.options.path_columns:
         return "columns are from the path of files"
     written = table.reading.written
     for column in table.dimension.schema:
-        why = why_not_read(column.type, written.get(column.name, PLAIN))
-        if why is not None:
-            return f"{why} ({column.name})"
+        reason = why_not_read(column.type, written.get(column.name, PLAIN))
+        if reason is not None:
+            return f"{reason} ({column.name})"
     decoder = table.decoder
     if table.options.format == "debezium" and isinstance(decoder, Debezium):
         return LocalDebezium(decoder, table.dimension.source, Documents()).why_not()
     return None
-
 
 
 def read_lines_of(table: TableFiles, names: Sequence[str], most: int | None = None) -> list[Line]:
@@ -146,7 +145,7 @@ def read_rows(table: TableFiles, lines: Sequence[Line], versions: Mapping[str, V
             rows.add(dms.row_of(message_of(line, documents, is_record=is_record), columns), cells)
         return rows.lists
     objects = LocalObjects.of(table, documents)
-    rows = Rows(table.reading, objects.beside())
+    rows = Rows(table.reading, objects.extra_columns())
     cells = rows.cells(table.reading.written)
     for line in lines:
         rows.add(objects.row_of(line, columns), cells)
@@ -199,9 +198,9 @@ class LocalMessages:
         schemas = {self.digest(one): self._schema(one) for one in self.opened if not one.is_of_other}
         return versions_of(table, ((digest, text_of(schema)) for digest, schema in schemas.items()))
 
-    def digest(self, opened: ParsedMessage) -> str:
+    def digest(self, message: ParsedMessage) -> str:
         """Return the digest of a message's schema; '' if it has none."""
-        schema, of = self._schema(opened), "" if opened.schema is not None else OF_KEY
+        schema, suffix = self._schema(message), "" if message.schema is not None else OF_KEY
         if schema is None:
             return ""
         entry = self._digests.get(id(schema))
@@ -209,35 +208,37 @@ class LocalMessages:
             text = text_of(schema) or ""
             entry = (schema, hashlib.md5(text.encode(), usedforsecurity=False).hexdigest())
             self._digests[id(schema)] = entry
-        return of + entry[1]
+        return suffix + entry[1]
 
-    def _schema(self, opened: ParsedMessage) -> Any:
+    def _schema(self, message: ParsedMessage) -> Any:
         """Return the schema by which a message is read; for a tombstone that deletes it is that of the key."""
-        is_of_key = opened.schema is None and opened.is_tombstone and self._reads_keys
-        return (opened.message.whole_key or {}).get("schema") if is_of_key else opened.schema
+        is_of_key = message.schema is None and message.is_tombstone and self._reads_keys
+        return (message.message.whole_key or {}).get("schema") if is_of_key else message.schema
 
     def rows(self, table: TableFiles, versions: Mapping[str, Version]) -> RowLists:
         """Return the messages as rows, each decoded by its schema."""
         flags = (TOMBSTONE, HAS_DELETED, OLD_KEY_UNKNOWN, KEY_HALF, INITIAL)
         rows = Rows(table.reading, (OTHER_TABLE, DATABASE, *flags))
-        columns, made = Columns.of(table.dimension), DebeziumRows(self._local)
+        columns, debezium_rows = Columns.of(table.dimension), DebeziumRows(self._local)
         by_schema = table.options.types == "schema"
-        plain = _Way.of(rows, table, table.reading.written, NO_SCHEMA if by_schema else None)
+        default_form = _CellForm.of(rows, table, table.reading.written, NO_SCHEMA if by_schema else None)
         described = versions if by_schema else self._schemas_beside(table)
-        ways = {digest: _Way.of(rows, table, _described(table, version)) for digest, version in described.items()}
+        forms = {
+            digest: _CellForm.of(rows, table, _described(table, version)) for digest, version in described.items()
+        }
         for one in self.opened:
-            way = ways.get(self.digest(one), plain) if ways else plain
-            row = made.row_of(one, columns, way.no_schema)
-            if way.unscaled:
-                values = zip(columns.names, row.cells, strict=True)
-                own = {name: value for name, value in values if name in way.unscaled and value is not None}
-                row.numbers = [name for name, value in own.items() if made.is_number(one, value, name)]
-            rows.add(row, way.cells)
+            form = forms.get(self.digest(one), default_form) if forms else default_form
+            row = debezium_rows.row_of(one, columns, form.no_schema)
+            if form.unscaled:
+                cells = zip(columns.names, row.cells, strict=True)
+                values = {name: value for name, value in cells if name in form.unscaled and value is not None}
+                row.numbers = [name for name, value in values.items() if debezium_rows.is_number(one, value, name)]
+            rows.add(row, form.cells)
         return rows.lists
 
 
 @dataclass(frozen=True, slots=True)
-class _Way:
+class _CellForm:
     """How the cells of messages with one schema are read.
 
     `unscaled` are the columns whose decimals are base64 or numbers. `no_schema` says in words why a message with a
@@ -251,8 +252,8 @@ class _Way:
     @classmethod
     def of(
         cls, rows: Rows, table: TableFiles, written: Mapping[str, Writing], no_schema: str | None = None
-    ) -> _Way:
-        """Return how cells are read that are written as `written` says."""
+    ) -> _CellForm:
+        """Return how cells are read whose columns are `written` in these forms."""
         decimals = [c.name for c in table.dimension.schema if c.type.name == "decimal"]
         unscaled = frozenset(name for name in decimals if written.get(name, PLAIN).wire is Wire.UNSCALED)
         return cls(rows.cells(written), unscaled, no_schema)

@@ -68,7 +68,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a table: all with their places, those of the key, the others, and those with before values."""
+    """The columns of a table.
+
+    `names` are all columns, and `places` their indices. `others` are those outside of the key, `before_columns`
+    those with values before a change.
+    """
 
     names: tuple[str, ...]
     places: Mapping[str, int]
@@ -80,10 +84,10 @@ class Columns:
     @classmethod
     def of(cls, dimension: Dimension) -> Columns:
         """Return the columns of a table."""
-        every = dimension.schema.names
-        others = tuple(name for name in every if name not in dimension.key)
-        places = {name: place for place, name in enumerate(every)}
-        return cls(every, places, dimension.key, others, frozenset(others), dimension.before_columns)
+        names = dimension.schema.names
+        others = tuple(name for name in names if name not in dimension.key)
+        places = {name: place for place, name in enumerate(names)}
+        return cls(names, places, dimension.key, others, frozenset(others), dimension.before_columns)
 
 
 @dataclass(slots=True)
@@ -91,8 +95,8 @@ class Row:
     """A decoded line; `adapters.sources.messages.decoded.Decoded` defines the fields that are not described here.
 
     `cells` are JSON values in the order of the table's columns, `before` the values before the change in the order
-    of `Columns.told`; an unsent cell is None. `numbers` are the columns whose cells are numbers in the message.
-    `strange` are undeclared names, `extra` additional columns of the row.
+    of `Columns.before_columns`; an unsent cell is None. `numbers` are the columns whose cells are numbers in the
+    message. `strange` are undeclared names, `extra` additional columns of the row.
     """
 
     line: Line
@@ -130,19 +134,19 @@ class Cell:
 class Rows:
     """Collects rows as lists by column."""
 
-    def __init__(self, telling: RowSettings, beside: Sequence[str] = (OTHER_TABLE,)) -> None:
-        schema = telling.dimension.schema
-        self._schema, self._key = schema, telling.dimension.key
-        self._before = list(telling.before_columns)
-        self._beside = beside
-        every = (*_FIELDS, *(before_column(n) for n in range(len(self._before))), *beside, *schema.names)
-        self.lists: dict[str, list[Any]] = {name: [] for name in every}
+    def __init__(self, settings: RowSettings, extra_columns: Sequence[str] = (OTHER_TABLE,)) -> None:
+        schema = settings.dimension.schema
+        self._schema, self._key = schema, settings.dimension.key
+        self._before = list(settings.before_columns)
+        self._extra_columns = extra_columns
+        names = (*_FIELDS, *(before_column(n) for n in range(len(self._before))), *extra_columns, *schema.names)
+        self.lists: dict[str, list[Any]] = {name: [] for name in names}
         self._appends = [self.lists[name].append for name in _FIELDS]
         self._values = [self.lists[name].append for name in schema.names]
         self._images = [self.lists[before_column(n)].append for n in range(len(self._before))]
 
     def cells(self, written: Mapping[str, Writing]) -> Mapping[str, Cell]:
-        """Return how columns are read that are written as `written` says; raises SparkNeeded if Spark must."""
+        """Return how columns are read that are `written` in these forms; raises SparkNeeded if Spark must."""
         return {column.name: _cell(column, written.get(column.name, PLAIN)) for column in self._schema}
 
     def add(self, row: Row, cells: Mapping[str, Cell]) -> None:
@@ -152,20 +156,22 @@ class Rows:
             if value is None:
                 append(None)
                 continue
-            typed = (cell.plainly if cell.column.name in row.numbers else cell.read)(value)
-            append(typed)
+            typed_value = (cell.plainly if cell.column.name in row.numbers else cell.read)(value)
+            append(typed_value)
             if cell.misfit is None:
-                _refuse_rounded(typed, row.line.text)
-            elif typed is None:
+                _refuse_rounded(typed_value, row.line.text)
+            elif typed_value is None:
                 if cell.column.name in self._key:
                     key_misfit = key_misfit or f'"{text_of(value)}{cell.misfit}'
                 else:
                     misfit = misfit or f'"{text_of(value)}{cell.misfit}'
         for column, value, append in zip(self._before, row.before, self._images, strict=True):
             cell = cells[column.name]
-            typed = None if value is None else (cell.plainly if column.name in row.numbers else cell.read)(value)
-            append(typed)
-            if typed is None and value is not None:
+            typed_value = (
+                None if value is None else (cell.plainly if column.name in row.numbers else cell.read)(value)
+            )
+            append(typed_value)
+            if typed_value is None and value is not None:
                 words = f'"{text_of(value)}" is not {column.type.with_article} (column {column.name})'
                 key_misfit = key_misfit or (words if column.name in self._key else None)
                 misfit = misfit or (words if column.name not in self._key else None)
@@ -181,7 +187,7 @@ class Rows:
         )
         for append, value in zip(self._appends, values, strict=True):
             append(value)
-        for name in self._beside:
+        for name in self._extra_columns:
             self.lists[name].append(row.extra.get(name))
 
 
@@ -192,9 +198,9 @@ def _refuse_rounded(cell: str | None, line: str) -> None:
 
 
 def _cell(column: Column, written: Writing) -> Cell:
-    why = why_not_read(column.type, written)
-    if why is not None:
-        raise SparkNeeded(f"{why} ({column.name})")
+    reason = why_not_read(column.type, written)
+    if reason is not None:
+        raise SparkNeeded(f"{reason} ({column.name})")
     is_text = column.type.name in ("string", "undeclared") and written.wire is Wire.PLAIN
     words = None if is_text else f'" is not {column.type.with_article} (column {column.name})'
     return Cell(column, reader_of(column.type, written), reader_of(column.type, PLAIN), words)
@@ -216,12 +222,12 @@ def time_text(micros: int | None) -> str | None:
 
 
 def strange_names(
-    of: Object | None, expected: AbstractSet[str], not_columns: str | None = None
+    row: Object | None, expected: AbstractSet[str], not_columns: str | None = None
 ) -> list[str] | None:
     """Return the names in an object that are not `expected` and do not match `not_columns`; None without any."""
-    if of is None or of.keys() <= expected:
+    if row is None or row.keys() <= expected:
         return None
-    names = [name for name in of if name not in expected]
+    names = [name for name in row if name not in expected]
     if not_columns is not None:
         names = [name for name in names if not _matches(not_columns, name)]
     return sorted(names) or None

@@ -109,40 +109,40 @@ class AvroMessages:
         become hexadecimal digits after a text that says so. Raises SourceError for a schema that cannot be used or
         stored, and StoreUnreachable where the registry does not answer.
         """
-        where = f"{topic}, partition {partition}, offset {record.offset:,}"
+        message_label = f"{topic}, partition {partition}, offset {record.offset:,}"
         key, value = record.key, record.value
         if key is not None and self.store.registry.split(key) is not None:
-            key = self._decoded(key, f"the key of {where}", lambda _, text: text)
+            key = self._decoded(key, f"the key of {message_label}", lambda _, text: text)
         if value is not None:
-            value = self._decoded(value, where, _with_whole_schema if is_flat else _with_row)
-        headers = tuple((name, self._key_in_header(name, data, where)) for name, data in record.headers)
+            value = self._decoded(value, message_label, _with_whole_schema if is_flat else _with_row)
+        headers = tuple((name, self._key_in_header(name, data, message_label)) for name, data in record.headers)
         return record._replace(key=key, value=value, headers=headers)
 
-    def _key_in_header(self, name: str, data: bytes | None, where: str) -> bytes | None:
+    def _key_in_header(self, name: str, data: bytes | None, message_label: str) -> bytes | None:
         """Return a header with JSON for the other key of a key change; one that is not Avro stays unchanged."""
         if name not in KEY_HEADERS or data is None or self.store.registry.split(data) is None:
             return data
-        return self._decoded(data, f"the header {name} of {where}", lambda _, text: text)
+        return self._decoded(data, f"the header {name} of {message_label}", lambda _, text: text)
 
-    def _decoded(self, data: bytes, where: str, render: Callable[[AvroSchema, str], str]) -> bytes:
+    def _decoded(self, data: bytes, message_label: str, render: Callable[[AvroSchema, str], str]) -> bytes:
         framed = self.store.registry.split(data)
         if framed is None:
             return _in_hexadecimal(data)
-        schema = self.schema(framed.schema, where)
+        schema = self.schema(framed.schema, message_label)
         try:
             return render(schema, schema.decode(framed.body())).encode()
         except ValueError:  # of the compression, or of Avro
             return _in_hexadecimal(data)
 
-    def schema(self, id_: str, where: str) -> AvroSchema:
+    def schema(self, id_: str, message_label: str) -> AvroSchema:
         """Return a schema by its id; raises as `decode` does."""
         schema = self._schemas.get(id_)
         if schema is None:
             try:
-                schema = self._schemas[id_] = AvroSchema.read(self.store.find(id_, where))
+                schema = self._schemas[id_] = AvroSchema.read(self.store.find(id_, message_label))
             except UnusableSchema as error:
                 raise SourceError(
-                    f"the schema {id_} of {where} cannot be used",
+                    f"the schema {id_} of {message_label} cannot be used",
                     found=f"it has {error}",
                     todo="Nothing of this batch was applied. Schemas are read that the Avro converter of Kafka "
                     "Connect writes for messages of Debezium.",

@@ -20,19 +20,19 @@ _Longs: TypeAlias = npt.NDArray[np.int64]
 _Words: TypeAlias = npt.NDArray[np.uint64]
 
 _PADDING: Final = 16
-"""How many bytes may be read after the end of the last value."""
+"""The number of bytes that may be read after the end of the last value."""
 
 _MORE: Final = np.uint64(0x8080808080808080)
-"""The bits of eight bytes that say that a number has further bytes."""
+"""The highest bit of each of eight bytes: it is set if a number has further bytes."""
 
 _IN_WORD, _LONGEST = 8, 10
-"""The bytes of a number that are read at once, and the most that a number has."""
+"""The bytes of a number that are read at once, and the most bytes of a number."""
 
 _INLINE: Final = 12
 """The length up to which a view has its text within itself (arrow.apache.org/docs/format/Columnar.html)."""
 
 _MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
-"""For each number of bytes, the bits of so many bytes of a word."""
+"""The mask of the lowest bytes of a word, by their number."""
 
 _NUMBERS: Final[Mapping[str, tuple[type[np.generic], pa.DataType]]] = {
     "float": (np.uint32, pa.float32()),
@@ -136,14 +136,14 @@ class _Decoder:
 
     def _longs(self, places: _Longs) -> tuple[_Longs, _Longs]:
         """Decode numbers of a variable length, whose lowest bit is the sign."""
-        first = self.data[places]
-        if not (first & 0x80).any():
-            return _signed(first.astype(np.uint64)), places + 1
+        first_bytes = self.data[places]
+        if not (first_bytes & 0x80).any():
+            return _signed(first_bytes.astype(np.uint64)), places + 1
         words = self.words[places]
         ends = ~words & _MORE
         end = ends & -ends  # the highest bit of the last byte; 0 where a number goes beyond the word
         is_long = end == 0
-        column = _packed(words & np.where(is_long, _MASKS[-1], (end << np.uint64(1)) - np.uint64(1)))
+        column = _pack(words & np.where(is_long, _MASKS[-1], (end << np.uint64(1)) - np.uint64(1)))
         lengths = np.frexp(end.astype(np.float64))[1].astype(np.int64) >> 3
         if is_long.any():
             rows = np.flatnonzero(is_long)
@@ -166,9 +166,9 @@ class _Decoder:
         if ((lengths < 0) | (lengths > most)).any():  # Arrow trusts views, and would read other memory
             raise NotInColumns("a text ends after its value")
         ends = starts + lengths
-        same = self._same_text(starts, lengths)
-        if same is not None:
-            return pa.repeat(pa.scalar(same, pa.binary()), len(starts)).cast(type_), ends
+        common_text = self._same_text(starts, lengths)
+        if common_text is not None:
+            return pa.repeat(pa.scalar(common_text, pa.binary()), len(starts)).cast(type_), ends
         views = np.empty((len(starts), 2), np.uint64)
         head, is_inline = self.words[starts], lengths <= _INLINE
         rest = self.words[np.minimum(starts + 8, len(self.data) - 8)]
@@ -188,13 +188,13 @@ class _Decoder:
         length = lengths[0] if len(lengths) else _PADDING + 1
         if length > _PADDING or (lengths != length).any():
             return None
-        same = b""
+        common_text = b""
         for place in range(0, length, _IN_WORD):
             words = self.words[starts + place] & _MASKS[min(_IN_WORD, length - place)]
             if (words != words[0]).any():
                 return None
-            same += words[:1].tobytes()
-        return same[:length]
+            common_text += words[:1].tobytes()
+        return common_text[:length]
 
     def _booleans(self, places: _Longs) -> tuple[pa.Array, _Longs]:
         column = self.data[places]
@@ -218,7 +218,7 @@ def _signed(numbers: _Words) -> _Longs:
     return ((numbers >> one) ^ -(numbers & one)).view(np.int64)
 
 
-def _packed(words: _Words) -> _Words:
+def _pack(words: _Words) -> _Words:
     """Return the lower seven bits of each of eight bytes as a number of 56 bits."""
     for size, mask in ((1, 0x007F007F007F007F), (2, 0x00003FFF00003FFF), (4, 0x000000000FFFFFFF)):
         low = np.uint64(mask)

@@ -33,7 +33,7 @@ _TRIES_AGAIN: Final = Retry(
 
 @dataclass(frozen=True, slots=True)
 class ConfluentRegistry:
-    """A registry, which is first asked when a schema is needed."""
+    """A registry. The first request is sent when a schema is needed."""
 
     url: str
     options: RegistryOptions
@@ -57,21 +57,21 @@ class ConfluentRegistry:
             return None
         return Framed(str(int.from_bytes(data[1:_HEAD])), lambda: data[_HEAD:])
 
-    def fetch(self, id_: str, where: str) -> str:
-        """Return the text of an Avro schema; `where` is the message that needs it."""
-        entry = self._request(id_, where)
+    def fetch(self, id_: str, message_label: str) -> str:
+        """Return the text of an Avro schema; `message_label` names the message in errors."""
+        entry = self._request(id_, message_label)
         kind = entry.get("schemaType", "AVRO")
         if kind != "AVRO" or entry.get("references"):
             problem = f"is of the type {kind}" if kind != "AVRO" else "refers to schemas of other subjects"
             raise SourceError(
-                f"the schema {id_} of {where} cannot be used",
+                f"the schema {id_} of {message_label} cannot be used",
                 found=f"it {problem}",
                 todo="Nothing of this batch was applied. Let the converter write Avro, and each schema whole: "
                 "Protobuf, JSON Schema and references are not read.",
             )
         return str(entry["schema"])
 
-    def _request(self, id_: str, where: str) -> Mapping[str, Any]:
+    def _request(self, id_: str, message_label: str) -> Mapping[str, Any]:
         with requests.Session() as session:
             for scheme in ("http://", "https://"):
                 session.mount(scheme, HTTPAdapter(max_retries=_TRIES_AGAIN))
@@ -90,13 +90,13 @@ class ConfluentRegistry:
             except OSError as error:  # no such file of certificates
                 raise self._refused_error(str(error)) from None
         if answer.status_code != requests.codes.ok:
-            raise self._response_error(answer, id_, where)
+            raise self._response_error(answer, id_, message_label)
         try:
             entry = answer.json()
         except ValueError:
             entry = None
         if not isinstance(entry, dict) or "schema" not in entry:
-            raise self._refused_error(f"it answers otherwise than a registry does: {answer.text[:100]!r}")
+            raise self._refused_error(f"its answer is not that of a registry: {answer.text[:100]!r}")
         return entry
 
     def _login(self) -> tuple[str, str] | None:
@@ -106,7 +106,7 @@ class ConfluentRegistry:
             return None
         return options.username.encode().decode("latin-1"), self.secret(options.password).reveal().decode("latin-1")
 
-    def _response_error(self, answer: requests.Response, id_: str, where: str) -> LakewardError:
+    def _response_error(self, answer: requests.Response, id_: str, message_label: str) -> LakewardError:
         status = f"{answer.status_code} {answer.reason}: {answer.text[:200]}"
         if answer.status_code in _BUSY:
             return self._unreachable_error(status)
@@ -114,14 +114,14 @@ class ConfluentRegistry:
             return self._refused_error(status)
         return SourceError(
             f"the registry {self.url} has no schema {id_}",
-            found=f"it is that of {where}; {status}",
-            todo="Nothing of this batch was applied; the next run asks again. Does `url` under [source.registry] "
+            found=f"it is that of {message_label}; {status}",
+            todo="Nothing of this batch was applied; the next run tries again. Does `url` under [source.registry] "
             "name the registry that the connector writes to, with its path?",
         )
 
     def _refused_error(self, reason: str) -> ConfigError:
         return ConfigError(
-            f"the registry {self.url} cannot be asked",
+            f"the registry {self.url} cannot be used",
             found=reason,
             todo="Correct [source.registry]: `url`, `ca_file`, `username` and `password`.",
         )

@@ -58,7 +58,7 @@ class UnusableSchema(ValueError):
     """A schema that the converters of Connect do not write; its text names the part."""
 
 
-def connect_form(of: Any, named: Mapping[str, Any], within: tuple[str, ...] = ()) -> ConnectForm:
+def connect_form(avro: Any, named: Mapping[str, Any], within: tuple[str, ...] = ()) -> ConnectForm:
     """Return the form of an Avro schema.
 
     `named` are the schemas that references name, by their full names. `within` are the records that contain this
@@ -67,13 +67,15 @@ def connect_form(of: Any, named: Mapping[str, Any], within: tuple[str, ...] = ()
     >>> connect_form(["null", "int"], {}).schema
     {'type': 'int32', 'optional': True}
     """
-    if isinstance(of, list):
-        return _optional(of, named, within)
-    if isinstance(of, str):
-        return _form({"type": of}, named, within) if of not in named else connect_form(named[of], named, within)
-    if not isinstance(of["type"], str) or of["type"] in named:
-        return connect_form(of["type"], named, within)
-    return _form(of, named, within)
+    if isinstance(avro, list):
+        return _optional(avro, named, within)
+    if isinstance(avro, str):
+        return (
+            _form({"type": avro}, named, within) if avro not in named else connect_form(named[avro], named, within)
+        )
+    if not isinstance(avro["type"], str) or avro["type"] in named:
+        return connect_form(avro["type"], named, within)
+    return _form(avro, named, within)
 
 
 def _optional(union: Sequence[Any], named: Mapping[str, Any], within: tuple[str, ...]) -> ConnectForm:
@@ -87,60 +89,60 @@ def _optional(union: Sequence[Any], named: Mapping[str, Any], within: tuple[str,
     return ConnectForm(optional_schema, lambda value: None if value is None else to_json(value))
 
 
-def _form(of: Mapping[str, Any], named: Mapping[str, Any], within: tuple[str, ...]) -> ConnectForm:
-    match of["type"]:
+def _form(avro: Mapping[str, Any], named: Mapping[str, Any], within: tuple[str, ...]) -> ConnectForm:
+    match avro["type"]:
         case "record" | "error":
-            return _struct(of, named, within)
-        case "array" if _is_map_entry(entry := _resolve(of["items"], named)):
-            return _map_of_entries(of, entry, named, within)
+            return _struct(avro, named, within)
+        case "array" if _is_map_entry(entry := _resolve(avro["items"], named)):
+            return _map_of_entries(avro, entry, named, within)
         case "array":
-            items, to_json = connect_form(of["items"], named, within)
+            items, to_json = connect_form(avro["items"], named, within)
             convert = None if to_json is None else _convert_items(to_json)
-            return ConnectForm(_schema("array", of, items=items), convert)
+            return ConnectForm(_schema("array", avro, items=items), convert)
         case "map":
-            values, to_json = connect_form(of["values"], named, within)
-            schema = _schema("map", of, keys={"type": "string", "optional": False}, values=values)
+            values, to_json = connect_form(avro["values"], named, within)
+            schema = _schema("map", avro, keys={"type": "string", "optional": False}, values=values)
             return ConnectForm(schema, None if to_json is None else _convert_values(to_json))
         case kind if kind in _PRIMITIVES:
-            schema = _schema(of.get("connect.type", _PRIMITIVES[kind]), of)
+            schema = _schema(avro.get("connect.type", _PRIMITIVES[kind]), avro)
             return ConnectForm(schema, _DECIMALS if schema.get("name") == _DECIMAL else _PLAIN.get(kind))
         case kind:
             raise UnusableSchema(f"the type {kind}")
 
 
-def _struct(of: Mapping[str, Any], named: Mapping[str, Any], within: tuple[str, ...]) -> ConnectForm:
-    if of["name"] in within:
-        raise UnusableSchema(f"the record {of['name']}, which contains itself")
-    fields, converted = [], []
-    for field in of["fields"]:
-        schema, to_json = connect_form(field["type"], named, (*within, of["name"]))
+def _struct(avro: Mapping[str, Any], named: Mapping[str, Any], within: tuple[str, ...]) -> ConnectForm:
+    if avro["name"] in within:
+        raise UnusableSchema(f"the record {avro['name']}, which contains itself")
+    fields, conversions = [], []
+    for field in avro["fields"]:
+        schema, to_json = connect_form(field["type"], named, (*within, avro["name"]))
         fields.append({**schema, "field": field["name"]})
         if to_json is not None:
-            converted.append((field["name"], to_json))
+            conversions.append((field["name"], to_json))
 
     def convert(value: dict[str, Any]) -> dict[str, Any]:
-        for name, to_json in converted:
+        for name, to_json in conversions:
             value[name] = to_json(value[name])
         return value
 
-    return ConnectForm(_schema("struct", of, fields=fields), convert if converted else None)
+    return ConnectForm(_schema("struct", avro, fields=fields), convert if conversions else None)
 
 
 # A map whose keys are not texts is an array of records with a key and a value.
 
 
-def _resolve(of: Any, named: Mapping[str, Any]) -> Any:
-    return named.get(of, of) if isinstance(of, str) else of
+def _resolve(avro: Any, named: Mapping[str, Any]) -> Any:
+    return named.get(avro, avro) if isinstance(avro, str) else avro
 
 
-def _is_map_entry(of: Any) -> bool:
-    if not isinstance(of, dict) or of.get("type") != "record":
+def _is_map_entry(avro: Any) -> bool:
+    if not isinstance(avro, dict) or avro.get("type") != "record":
         return False
-    return of.get("connect.internal.type") == "MapEntry" or of["name"] == "io.confluent.connect.avro.MapEntry"
+    return avro.get("connect.internal.type") == "MapEntry" or avro["name"] == "io.confluent.connect.avro.MapEntry"
 
 
 def _map_of_entries(
-    of: Mapping[str, Any], entry: Mapping[str, Any], named: Mapping[str, Any], within: tuple[str, ...]
+    avro: Mapping[str, Any], entry: Mapping[str, Any], named: Mapping[str, Any], within: tuple[str, ...]
 ) -> ConnectForm:
     types = {field["name"]: field["type"] for field in entry["fields"]}
     (keys, of_key), (values, of_value) = (connect_form(types[name], named, within) for name in ("key", "value"))
@@ -151,34 +153,37 @@ def _map_of_entries(
         pairs = [(of_key(one["key"]), of_value(one["value"])) for one in entries]
         return dict(pairs) if is_object else pairs
 
-    return ConnectForm(_schema("map", of, keys=keys, values=values), convert)
+    return ConnectForm(_schema("map", avro, keys=keys, values=values), convert)
 
 
 # Schemas of single values, and conversion of values.
 
 
-def _schema(kind: str, of: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
+def _schema(kind: str, avro: Mapping[str, Any], **parts: Any) -> dict[str, Any]:
     """Return a schema, with its fields in the order of the JSON converter."""
-    logical = _LOGICAL.get((of["type"], str(of.get(LOGICAL_TYPE))))
-    record_name = of["name"] if of["type"] in ("record", "enum") else None
-    parameters = {**(_decimal_parameters(of) if logical == _DECIMAL else {}), **of.get("connect.parameters", {})}
+    logical = _LOGICAL.get((avro["type"], str(avro.get(LOGICAL_TYPE))))
+    record_name = avro["name"] if avro["type"] in ("record", "enum") else None
+    parameters = {
+        **(_decimal_parameters(avro) if logical == _DECIMAL else {}),
+        **avro.get("connect.parameters", {}),
+    }
     attributes = {
-        "name": of.get("connect.name", logical or record_name),
-        "version": of.get("connect.version", None if logical is None else 1),
+        "name": avro.get("connect.name", logical or record_name),
+        "version": avro.get("connect.version", None if logical is None else 1),
         "parameters": parameters or None,
     }
     return {
         "type": kind,
         **parts,
         "optional": False,
-        **{key: it for key, it in attributes.items() if it is not None},
+        **{key: value for key, value in attributes.items() if value is not None},
     }
 
 
-def _decimal_parameters(of: Mapping[str, Any]) -> Mapping[str, str]:
-    precision = of.get("precision", _ANY_PRECISION)
+def _decimal_parameters(avro: Mapping[str, Any]) -> Mapping[str, str]:
+    precision = avro.get("precision", _ANY_PRECISION)
     parameters = {} if precision == _ANY_PRECISION else {"connect.decimal.precision": str(precision)}
-    return {"scale": str(of.get("scale", 0)), **parameters}
+    return {"scale": str(avro.get("scale", 0)), **parameters}
 
 
 def _identity(value: Any) -> Any:

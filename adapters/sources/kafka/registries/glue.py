@@ -37,7 +37,7 @@ class GlueRegistry:
 
     @property
     def name(self) -> str:
-        """One name for all regions, as the ids of AWS are unique."""
+        """The name of all regions together, because the ids of AWS are unique."""
         return "aws-glue"
 
     @property
@@ -56,19 +56,19 @@ class GlueRegistry:
             is_packed,
         )
 
-    def fetch(self, id_: str, where: str) -> str:
-        """Return the text of an Avro schema; `where` is the message that needs it."""
+    def fetch(self, id_: str, message_label: str) -> str:
+        """Return the text of an Avro schema; `message_label` names the message in errors."""
         try:
             version = self._client().get_schema_version(SchemaVersionId=id_)
         except CONNECTION_ERRORS as error:
             raise _unreachable_error(str(error)) from None
         except ClientError as error:
-            raise _response_error(error, id_, where) from None
+            raise _response_error(error, id_, message_label) from None
         except BotoCoreError as error:
             raise _refused_error(str(error)) from None
         if version["DataFormat"] != "AVRO":
             raise SourceError(
-                f"the schema {id_} of {where} cannot be used",
+                f"the schema {id_} of {message_label} cannot be used",
                 found=f"it is of the format {version['DataFormat']}",
                 todo="Nothing of this batch was applied. Let the converter write Avro: Protobuf and JSON Schema "
                 "are not read.",
@@ -93,7 +93,7 @@ def _unpacked(body: bytes) -> bytes:
     return data
 
 
-def _response_error(error: ClientError, id_: str, where: str) -> LakewardError:
+def _response_error(error: ClientError, id_: str, message_label: str) -> LakewardError:
     error_details = error.response.get("Error", {})
     message = f"Glue says {error_details.get('Code')}: {error_details.get('Message')}"
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -103,17 +103,17 @@ def _response_error(error: ClientError, id_: str, where: str) -> LakewardError:
         return _refused_error(message)
     return SourceError(
         f"the Glue Schema Registry has no schema {id_}",
-        found=f"it is that of {where}; {message}",
-        todo="Nothing of this batch was applied; the next run asks again. Are the region (AWS_DEFAULT_REGION) and "
+        found=f"it is that of {message_label}; {message}",
+        todo="Nothing of this batch was applied; the next run tries again. Are the region (AWS_DEFAULT_REGION) and "
         "the credentials those of the registry that the connector writes to?",
     )
 
 
 def _refused_error(reason: str) -> ConfigError:
     return ConfigError(
-        "the Glue Schema Registry cannot be asked",
+        "the Glue Schema Registry cannot be used",
         found=reason,
-        todo="It takes the permission glue:GetSchemaVersion and a region, as AWS_DEFAULT_REGION. "
+        todo="Requests need the permission glue:GetSchemaVersion and a region, as in AWS_DEFAULT_REGION. "
         f"{CREDENTIALS_HINT}",
     )
 
@@ -122,6 +122,6 @@ def _unreachable_error(reason: str) -> StoreUnreachable:
     return StoreUnreachable(
         "the Glue Schema Registry does not answer",
         found=reason,
-        todo="Nothing of this batch was applied; the next run reads it again. If that goes on: is the network "
-        "there, and AWS_DEFAULT_REGION right?",
+        todo="Nothing of this batch was applied; the next run reads it again. If the error "
+        "repeats, check the network and AWS_DEFAULT_REGION.",
     )

@@ -40,8 +40,8 @@ class Registry(Protocol):
         """Return the id of a schema and the bytes after it, or None for bytes of another form."""
         ...
 
-    def fetch(self, id_: str, where: str) -> str:
-        """Return the text of an Avro schema; `where` is the message that needs it.
+    def fetch(self, id_: str, message_label: str) -> str:
+        """Return the text of an Avro schema; `message_label` names the message in errors.
 
         Raises SourceError where the registry does not have it, or has it in another format, StoreUnreachable where
         it does not answer, and ConfigError where it refuses access.
@@ -60,7 +60,7 @@ class SchemaStore:
     registry: Registry
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def find(self, id_: str, where: str) -> str:
+    def find(self, id_: str, message_label: str) -> str:
         """Return the text of a schema.
 
         Raises as `Registry.fetch` does, and SourceError where it cannot be stored.
@@ -70,19 +70,19 @@ class SchemaStore:
             try:
                 return file.read_text("utf-8")
             except FileNotFoundError:
-                schema = self.registry.fetch(id_, where)
+                schema = self.registry.fetch(id_, message_label)
             try:
-                self._keep(file, schema)
+                self._store(file, schema)
             except OSError as error:
                 raise SourceError(
-                    f"the schema {id_} of {where} cannot be kept",
+                    f"the schema {id_} of {message_label} cannot be stored",
                     found=str(error),
                     todo="Nothing of this batch was applied. Make room, or grant permission to write there.",
                 ) from error
             return schema
 
     @staticmethod
-    def _keep(file: Path, text: str) -> None:
+    def _store(file: Path, text: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         part = file.with_name(f".{file.name}-{os.getpid()}.part")
         with part.open("w", encoding="utf-8") as written:

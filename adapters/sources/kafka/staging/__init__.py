@@ -1,1 +1,1 @@
-"""Messages of a broker as lines of staged files, until they are applied."""
+"""Staged files of a broker's messages, from landing until they are applied."""

@@ -21,7 +21,7 @@ Land: TypeAlias = Callable[[Mapping[int, int]], Sequence[OffsetRange]]
 """Lands the batch at an offset of each partition, and returns the ranges of its files."""
 
 _BATCHES: Final = 2
-"""The batches that land ahead: one to be read while the last one is applied, and one that lands meanwhile."""
+"""The number of batches that land ahead: one is read while its predecessor is applied, the other lands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class _Landing:
 class AheadLanding:
     """Lands the next batches of one table at a time.
 
-    Other tables land nothing ahead meanwhile: where several tables are at work, all cores are. Files that nobody
-    takes are like those of a run that ended: the next batches are made of them.
+    Other tables land nothing ahead meanwhile, because several tables at work already use all cores. Files that no
+    batch takes stay staged, as after a run that ended, and later batches take them.
     """
 
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "landing"))
@@ -58,7 +58,7 @@ class AheadLanding:
     def take(self, table: TableName) -> Sequence[OffsetRange]:
         """Wait until the next batch has landed, and return the ranges of its files.
 
-        Nothing if there are no further messages, or where landing failed: the caller finds out why.
+        Empty if there are no further messages, or if landing failed: the caller lands again and gets the error.
         """
         with self.lock:
             if self.table != table or not self.landings:
@@ -70,7 +70,7 @@ class AheadLanding:
         return ranges
 
     def discard(self, table: TableName) -> None:
-        """Forget what lands for a table, and wait until nothing does."""
+        """Cancel the landing of batches of a table, and wait until the running one has ended."""
         with self.lock:
             if self.table != table:
                 return
@@ -78,8 +78,8 @@ class AheadLanding:
             self.landings.clear()
         wait(running)
 
-    def following(self, table: TableName) -> Sequence[OffsetRange]:
-        """Wait until the batch after the last one taken has landed, and return its ranges; nothing if none does."""
+    def peek(self, table: TableName) -> Sequence[OffsetRange]:
+        """Wait until the next batch has landed, and return its ranges without taking it; empty if there is none."""
         with self.lock:
             landing = self.landings[0] if self.table == table and self.landings else None
         return () if landing is None else _ranges_of(landing)

@@ -51,10 +51,10 @@ _NOT_IN_COLUMNS: Final = (NotInColumns, pa.ArrowInvalid, pa.ArrowNotImplementedE
 
 @dataclass(frozen=True, slots=True)
 class AvroPart:
-    """A part of a file of messages in Avro; `first` is the number of its first line."""
+    """A part of a file of messages in Avro; `first_line` is the number of its first line."""
 
     records: pa.RecordBatch
-    first: int
+    first_line: int
     place: TopicPartition
     avro: AvroMessages
     check: Callable[[str], None]
@@ -62,12 +62,12 @@ class AvroPart:
 
     @property
     def size(self) -> int:
-        """How many bytes it counts of a batch."""
+        """The number of bytes of a batch that it counts."""
         return AVRO_FACTOR * size_of_batch(self.records)
 
     def decoded(self, envelopes: Envelopes) -> list[pa.RecordBatch]:
         """Return the messages, decoded; raises SparkNeeded if lines must be made of them."""
-        lines = numbered_lines(self.records, self.first)
+        lines = numbered_lines(self.records, self.first_line)
         framed = replace(self, records=add_frames(self.records, self.avro, self.place))
         try:
             return [envelopes.decode_parsed(lines, framed._parsed(envelopes))]
@@ -107,22 +107,22 @@ class AvroPart:
         if pc.any(pc.and_(data.is_valid(), ids.is_null())).as_py():
             raise NotInColumns(f"a {part} of another form")
         heads, places = self.records.column(f"{part}_head"), np.full(len(data), -1)
-        converted: list[pa.StructArray] = []
+        arrays: list[pa.StructArray] = []
         count = 0
         for id_ in pc.unique(ids.drop_null()).to_pylist():
             rows = pc.indices_nonzero(pc.equal(ids, id_)).to_numpy()
             schema = self.avro.schema(id_, self.place.topic)
             if part == "value":
                 self.check(schema.described_row)
-            own = data if len(rows) == len(data) else data.take(pa.array(rows))
-            decoded = decode_columns(schema.parsed, schema.named, own, heads[rows[0]].as_py())
-            converted.append(convert(schema, decoded))
+            values = data if len(rows) == len(data) else data.take(pa.array(rows))
+            decoded = decode_columns(schema.parsed, schema.named, values, heads[rows[0]].as_py())
+            arrays.append(convert(schema, decoded))
             places[rows] = np.arange(count, count + len(rows))
             count += len(rows)
-        if not converted:
+        if not arrays:
             return pa.nulls(len(data), type_)
-        whole = pa.concat_arrays(converted)
-        is_in_order = len(converted) == 1 and count == len(data)
+        whole = pa.concat_arrays(arrays)
+        is_in_order = len(arrays) == 1 and count == len(data)
         return whole if is_in_order else whole.take(pa.array(places, mask=places < 0))
 
 
@@ -205,19 +205,19 @@ def _cells(cells: pa.Array, target: pa.DataType) -> pa.Array:
 
 def _json_texts(values: pa.Array, to_json: ToJson | None) -> pa.Array:
     """Return bytes in the form that they have in JSON, each different value converted once."""
-    encoded = values.dictionary_encode()
-    texts = encoded.dictionary.to_pylist() if to_json is None else map(to_json, encoded.dictionary.to_pylist())
-    return pa.array(texts, pa.string()).take(encoded.indices)
+    distinct = values.dictionary_encode()
+    texts = distinct.dictionary.to_pylist() if to_json is None else map(to_json, distinct.dictionary.to_pylist())
+    return pa.array(texts, pa.string()).take(distinct.indices)
 
 
-def _field_types(of: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:
+def _field_types(schema: Any, named: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the types of a record's fields by name."""
-    if isinstance(of, list):
-        of = next((one for one in of if one not in ("null", {"type": "null"})), "null")
-    if isinstance(of, str):
-        of = named.get(of, {"type": of})
-    if not isinstance(of["type"], str) or of["type"] in named:
-        return _field_types(of["type"], named)
-    if of["type"] not in ("record", "error"):
-        raise NotInColumns(f"the type {of['type']} in the place of a record")
-    return {field["name"]: field["type"] for field in of["fields"]}
+    if isinstance(schema, list):
+        schema = next((one for one in schema if one not in ("null", {"type": "null"})), "null")
+    if isinstance(schema, str):
+        schema = named.get(schema, {"type": schema})
+    if not isinstance(schema["type"], str) or schema["type"] in named:
+        return _field_types(schema["type"], named)
+    if schema["type"] not in ("record", "error"):
+        raise NotInColumns(f"the type {schema['type']} in the place of a record")
+    return {field["name"]: field["type"] for field in schema["fields"]}

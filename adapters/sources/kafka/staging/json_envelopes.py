@@ -26,17 +26,17 @@ _PAYLOAD: Final = b',"payload":'
 
 @dataclass(frozen=True, slots=True)
 class JsonPart:
-    """A part of a file of messages in JSON; `first` is the number of its first line."""
+    """A part of a file of messages in JSON; `first_line` is the number of its first line."""
 
     records: pa.RecordBatch
-    first: int
+    first_line: int
     place: TopicPartition
     check: Callable[[str], None] | None
     """Raises SparkNeeded for a schema by which cells are written differently; None if messages have no schemas."""
 
     @property
     def size(self) -> int:
-        """How many bytes it counts of a batch."""
+        """The number of bytes of a batch that it counts."""
         return JSON_FACTOR * size_of_batch(self.records)
 
     def decoded(self, envelopes: Envelopes) -> list[pa.RecordBatch]:
@@ -49,15 +49,15 @@ class JsonPart:
         parsed = envelopes.parse(MessageTexts(values, keys, topics, are_right))
         if parsed is None:
             raise SparkNeeded("a text that is not one object")
-        return [envelopes.decode_parsed(numbered_lines(self.records, self.first), parsed)]
+        return [envelopes.decode_parsed(numbered_lines(self.records, self.first_line), parsed)]
 
     def _payloads(self) -> pa.Array:
         """Return the values without their schemas; raises SparkNeeded unless all have the same one, or none."""
         values = self.records.column("value")
-        first = values.drop_null()[:1].to_pylist()
-        if self.check is None or not first:
+        samples = values.drop_null()[:1].to_pylist()
+        if self.check is None or not samples:
             return values
-        schema = schema_text(first[0])
+        schema = schema_text(samples[0])
         self.check(schema)
         head = _SCHEMA + schema.encode() + _PAYLOAD
         is_alike = pc.and_(pc.starts_with(values, head), pc.ends_with(values, b"}"))

@@ -1,7 +1,7 @@
 """A process that reads messages into files, while this one applies those before them.
 
-Python runs one thread at a time, and the client of Kafka makes several objects of each message: in a thread beside
-them, reading and applying take as much longer as landing takes.
+Python runs one thread at a time, and the Kafka client makes several objects for each message. In a thread, landing
+would delay reading and applying by the time that it takes.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class LandingProcess:
         """Read messages into files, and return the ranges of the files.
 
         Messages land as lines, or with a `size_factor` as they were sent. Raises SourceError if they cannot be
-        read: the reason is lost.
+        read; the process does not send the reason.
         """
         security = self.options.security
         names = [name for name in (security.password, security.key) if name is not None]
@@ -84,7 +84,9 @@ class LandingProcess:
             self._process = None
             answer = None
         if answer is None:
-            raise SourceError(f"{table}: messages did not land ahead", todo="They are read when they are due.")
+            raise SourceError(
+                f"{table}: messages did not land ahead", todo="They are read again when their batch is due."
+            )
         return answer
 
     def _ask(self, request: _Request) -> Sequence[OffsetRange] | None:
@@ -120,13 +122,13 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def serve() -> None:
-    """Land what is asked for through standard input, until it is closed; write ranges to standard output.
+    """Carry out the requests on standard input until it is closed, and write ranges to standard output.
 
-    None is written where landing failed. Signals are ignored that also reach the process that started this one, and
-    closes its input when it ends: Ctrl-C of a terminal, and SIGTERM of systemd.
+    None is written where landing failed. Ctrl-C of a terminal and SIGTERM of systemd are ignored: they also reach
+    the process that started this one, which closes standard input when it ends.
     """
-    for sent in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(sent, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     while True:
         try:
             request: Any = pickle.load(sys.stdin.buffer)  # noqa: S301  # the process that started this one writes it

@@ -37,10 +37,10 @@ class LandingForm:
 
     def of(self, table: TableName, form: FilesOptions) -> ToLine:
         """Return the function that makes lines of a table's messages; its files are read by the options `form`."""
-        own = self.of_tables.get(table, self.format)
-        if own.format == ROWS:
-            return partial(to_row, own.record_key)
-        if own.format != AVRO or self.avro is None:
+        table_format = self.of_tables.get(table, self.format)
+        if table_format.format == ROWS:
+            return partial(to_row, table_format.record_key)
+        if table_format.format != AVRO or self.avro is None:
             return to_line
         decode = self.decoder(table, form)
         return lambda topic, partition, record: to_line(topic, partition, decode(topic, partition, record))

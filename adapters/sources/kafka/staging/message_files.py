@@ -40,7 +40,10 @@ _TRANSACTIONS: Final = "_transactions.json"
 
 
 class Bounds(NamedTuple):
-    """The most messages and bytes of a file; `is_late` is asked with the number of messages so far."""
+    """The most messages and bytes of a file.
+
+    `is_late` returns True after the time limit; its argument is the number of messages so far.
+    """
 
     messages: int = sys.maxsize
     bytes: int = sys.maxsize
@@ -84,7 +87,7 @@ class MessageStaging:
     def write(
         self,
         table: TableName,
-        of: OffsetRange,
+        offset_range: OffsetRange,
         records: Iterator[Records],
         bounds: Bounds,
         open_writer: OpenWriter = LineWriter,
@@ -94,25 +97,27 @@ class MessageStaging:
         `open_writer` makes the writer of the file. The range ends after the message that reaches one of the
         `bounds`. Raises SourceError where the file cannot be written.
         """
-        first = next(records, None)
-        if first is None:
+        first_records = next(records, None)
+        if first_records is None:
             return None
-        count, size, last, reached = 0, 0, first[0], of.end
-        place = TopicPartition.of(of.topic, of.partition)
+        count, size, last, end = 0, 0, first_records[0], offset_range.end
+        place = TopicPartition.of(offset_range.topic, offset_range.partition)
         with self.discarding(table):
-            part = self.new_file(table, of)
+            part = self.new_file(table, offset_range)
             with part.open("wb") as file:
                 writer = open_writer(file, place)
-                for some in chain([first], records):
-                    written = writer.write(some[: bounds.messages - count], bounds.bytes - size)
-                    count, size, last = count + written.messages, size + written.bytes, some[written.messages - 1]
+                for batch in chain([first_records], records):
+                    written = writer.write(batch[: bounds.messages - count], bounds.bytes - size)
+                    count, size, last = count + written.messages, size + written.bytes, batch[written.messages - 1]
                     if count >= bounds.messages or size >= bounds.bytes or bounds.is_late(count):
-                        reached = last.offset + 1
+                        end = last.offset + 1
                         break
                 writer.finish()
                 file.flush()
                 os.fsync(file.fileno())
-            written_range = OffsetRange(of.topic, of.id, of.partition, of.start, reached)
+            written_range = OffsetRange(
+                offset_range.topic, offset_range.id, offset_range.partition, offset_range.start, end
+            )
             self._rename(part, table, written_range, last.timestamp or 0)
         return WrittenFile(written_range, count, size)
 
@@ -136,21 +141,21 @@ class MessageStaging:
     def writing(self, table: TableName, file: Path) -> Iterator[BinaryIO]:
         """Open a file for writing; raises SourceError where it cannot be written."""
         try:
-            with file.open("wb") as opened:
-                yield opened
+            with file.open("wb") as stream:
+                yield stream
         except OSError as error:
             raise _write_error(table, error) from error
 
-    def name_file(self, table: TableName, file: Path, of: OffsetRange, size: int, millis: int) -> None:
+    def name_file(self, table: TableName, file: Path, offset_range: OffsetRange, size: int, millis: int) -> None:
         """Truncate a written file to `size` bytes, make it durable, and give it the name of its range.
 
         `millis` is its modification time, in milliseconds since 1970.
         """
         try:
-            with file.open("r+b") as opened:
-                opened.truncate(size)
-                os.fsync(opened.fileno())
-            self._rename(file, table, of, millis)
+            with file.open("r+b") as stream:
+                stream.truncate(size)
+                os.fsync(stream.fileno())
+            self._rename(file, table, offset_range, millis)
         except OSError as error:
             raise _write_error(table, error) from error
 
@@ -169,17 +174,17 @@ class MessageStaging:
                 part.write_bytes(b"")
                 self._rename(part, table, one, 0)
 
-    def is_empty(self, table: TableName, of: OffsetRange) -> bool:
+    def is_empty(self, table: TableName, offset_range: OffsetRange) -> bool:
         """Return True if a file has no messages.
 
         False if another process has removed it, which means that it had some.
         """
         try:
-            return (self.folder(table) / of.name).stat().st_size == 0
+            return (self.folder(table) / offset_range.name).stat().st_size == 0
         except FileNotFoundError:
             return False
 
-    def new_file(self, table: TableName, of: OffsetRange) -> Path:
+    def new_file(self, table: TableName, offset_range: OffsetRange) -> Path:
         """Return the hidden name of a file to write for a range; no other process uses it.
 
         Hidden files of ended processes are removed.
@@ -189,7 +194,7 @@ class MessageStaging:
             with suppress(OSError):
                 if now - file.stat().st_mtime > _ABANDONED:
                     file.unlink()
-        return folder / f".{of.partition}{_own_ending()}"
+        return folder / f".{offset_range.partition}{_own_ending()}"
 
     def _rename(self, part: Path, table: TableName, written_range: OffsetRange, millis: int) -> None:
         os.utime(part, ns=(millis * 1_000_000, millis * 1_000_000))
@@ -198,8 +203,8 @@ class MessageStaging:
     def remove(self, table: TableName, objects: Iterable[SourceObject]) -> list[str]:
         """Remove the files of applied objects, and return the names of those that do not exist now.
 
-        Files of other ranges that begin before the end of these are removed, too, as a `plan` next to a run may
-        leave them.
+        Files of other ranges that begin before the end of these are removed, too, because a `plan` beside a run
+        may leave them.
         """
         folder, names = self.folder(table), [item.name for item in objects]
         applied = [*parse_ranges(names), *parse_transaction_ranges(names)]
@@ -209,13 +214,15 @@ class MessageStaging:
         def is_passed(one: OffsetRange) -> bool:
             return one.start < ends.get((one.topic, one.id, one.partition), 0)
 
-        passed = [one.name for one in (*parse_ranges(listed), *parse_transaction_ranges(listed)) if is_passed(one)]
+        passed_names = [
+            one.name for one in (*parse_ranges(listed), *parse_transaction_ranges(listed)) if is_passed(one)
+        ]
         notes = {
             name: self._read_note(table, name) or {"names": ()} for name in listed if name.startswith(_GROUP_PREFIX)
         }
         groups = {name: parse_ranges(one["names"]) for name, one in notes.items()}
         finished = [name for name, ranges in groups.items() if not ranges or any(map(is_passed, ranges))]
-        for name in (*finished, *passed):
+        for name in (*finished, *passed_names):
             with suppress(OSError):  # its messages are applied; the next run tries again
                 (folder / name).unlink(missing_ok=True)
         return [one.name for one in applied if not (folder / one.name).exists()]
@@ -235,11 +242,11 @@ class MessageStaging:
         """
         ranges_of_group = [*ranges, *([] if transactions is None else [transactions[0]])]
         if transactions is not None:
-            of, millis = transactions
+            offset_range, millis = transactions
             with self.discarding(table):
-                part = self.new_file(table, of)
+                part = self.new_file(table, offset_range)
                 part.write_bytes(b"")
-                self._rename(part, table, of, millis)
+                self._rename(part, table, offset_range, millis)
         self._write_note(table, _group_name(id_, positions), {"names": [one.name for one in ranges_of_group]})
         return ranges_of_group
 
@@ -253,25 +260,25 @@ class MessageStaging:
             else ()
         )
 
-    def write_transaction_progress(self, table: TableName, noted: Mapping[str, Any]) -> None:
+    def write_transaction_progress(self, table: TableName, progress: Mapping[str, Any]) -> None:
         """Record the offset of a table in its topic of transactions."""
-        self._write_note(table, _TRANSACTIONS, noted)
+        self._write_note(table, _TRANSACTIONS, progress)
 
     def read_transaction_progress(self, table: TableName) -> Mapping[str, Any] | None:
         """Return the recorded offset of a table in its topic of transactions, or None."""
         progress: Mapping[str, Any] | None = self._read_note(table, _TRANSACTIONS)
         return progress
 
-    def read_starts(self, table: TableName, of: Mapping[str, Any]) -> Mapping[int, int] | None:
+    def read_starts(self, table: TableName, origin: Mapping[str, Any]) -> Mapping[int, int] | None:
         """Return the recorded first offsets of a table's partitions; None for another topic or other settings."""
         note = self._read_note(table, _STARTS)
-        if note is None or note.get("of") != of:
+        if note is None or note.get("of") != origin:
             return None
         return {int(partition): offset for partition, offset in note["offsets"].items()}
 
-    def write_starts(self, table: TableName, of: Mapping[str, Any], offsets: Mapping[int, int]) -> None:
+    def write_starts(self, table: TableName, origin: Mapping[str, Any], offsets: Mapping[int, int]) -> None:
         """Record the first offsets of a table's partitions."""
-        self._write_note(table, _STARTS, {"of": of, "offsets": offsets})
+        self._write_note(table, _STARTS, {"of": origin, "offsets": offsets})
 
     def _read_note(self, table: TableName, name: str) -> Any:
         """Return a JSON document of a table's folder, or None where it does not exist or is broken."""

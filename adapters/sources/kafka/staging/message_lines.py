@@ -60,8 +60,8 @@ def to_text(data: bytes | None) -> str | None:
         return _NO_UTF_8 + data.hex()
 
 
-class Written(NamedTuple):
-    """How many messages were written, and how many bytes of a batch they count."""
+class WrittenMessages(NamedTuple):
+    """The number of written messages, and the bytes of a batch that they count."""
 
     messages: int
     bytes: int
@@ -70,8 +70,8 @@ class Written(NamedTuple):
 class MessageWriter(Protocol):
     """Writes messages into a file."""
 
-    def write(self, records: Records, most_bytes: int) -> Written:
-        """Write messages up to the one with which they count so many bytes of a batch; at least one."""
+    def write(self, records: Records, most_bytes: int) -> WrittenMessages:
+        """Write messages until they count `most_bytes` of a batch, and at least one."""
         ...
 
     def finish(self) -> None:
@@ -91,14 +91,14 @@ class LineWriter:
     place: TopicPartition
     to_line: ToLine = to_line
 
-    def write(self, records: Records, most_bytes: int) -> Written:
-        """Write messages up to the one with which their lines have so many bytes; at least one."""
+    def write(self, records: Records, most_bytes: int) -> WrittenMessages:
+        """Write messages until their lines have `most_bytes`, and at least one."""
         size = 0
         for count, record in enumerate(records, 1):
             size += self.file.write(self.to_line(*self.place, record))
             if size >= most_bytes:
-                return Written(count, size)
-        return Written(len(records), size)
+                return WrittenMessages(count, size)
+        return WrittenMessages(len(records), size)
 
     def finish(self) -> None:
         """Do nothing: all lines are written."""

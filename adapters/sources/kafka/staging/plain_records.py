@@ -53,11 +53,11 @@ def to_row(record_key: Sequence[str], topic: str, partition: int, record: Record
         _check(keys, row)
     except _NoRow as error:
         return _NO_ROW % (str(error).encode(), to_line(topic, partition, record).rstrip())
-    own = [f"{_quote(name)}:{_quote(value)}" for name, value in keys.items() if name not in row]
+    key_fields = [f"{_quote(name)}:{_quote(value)}" for name, value in keys.items() if name not in row]
     rest = text.strip()[1:-1].strip()
     fields = [
         f'"{RECORD_FIELD}":{{{_fields_of_broker(topic, partition, record)}}}',
-        *own,
+        *key_fields,
         *([rest] if rest else []),
     ]
     return ("{" + ",".join(fields) + "}\n").encode()

@@ -1,7 +1,7 @@
 """Staged files of messages as they were sent: streams of Arrow's batches, which are read in columns.
 
-Decoding single messages takes longer than all that follows, so a file with more messages than plain Python reads at
-once is stored so. If it cannot be read in columns, lines are made of its messages.
+Decoding messages one by one takes longer than all later steps, so files of more messages than a small batch have
+this form. If one cannot be read in columns, it is rewritten as lines.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lakeward.adapters.sources.kafka.broker import Record, Records
-from lakeward.adapters.sources.kafka.staging.message_lines import Written
+from lakeward.adapters.sources.kafka.staging.message_lines import WrittenMessages
 from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 
 AVRO_FACTOR: Final = 3
-"""How many bytes of a batch a byte in Avro counts: the same messages as JSON have about as many."""
+"""The bytes of a batch that a byte of Avro counts: about the size of the same messages in JSON."""
 
 JSON_FACTOR: Final = 1
 """How many bytes of a batch a byte of JSON counts."""
 
 _ROWS, _BYTES = 32 * 1024, 32 * 1024 * 1024
-"""The messages of a part of a file, and the bytes with which it ends before."""
+"""The most messages of a part of a file, and its bytes at which it ends earlier."""
 
 _NO_JSON: Final = b"\xff\xff\xff\xff"
-"""The first bytes of a stream; those of a line of JSON are others."""
+"""The first bytes of a stream. No line of JSON begins with them."""
 
 _HEADER: Final = pa.struct([("name", pa.string()), ("value", pa.binary())])
 _SCHEMA: Final = pa.schema(
@@ -61,19 +61,19 @@ class RawWriter:
         """Begin the stream."""
         self._stream = pa.ipc.new_stream(self.file, _SCHEMA)
 
-    def write(self, records: Records, most_bytes: int) -> Written:
-        """Write messages up to the one with which they count so many bytes of a batch; at least one."""
+    def write(self, records: Records, most_bytes: int) -> WrittenMessages:
+        """Write messages until they count `most_bytes` of a batch, and at least one."""
         size = _size_of(records)
         if self.size_factor * size >= most_bytes:
             sizes = accumulate(len(record.key or b"") + len(record.value or b"") for record in records)
             records = records[: 1 + bisect_left([*sizes], most_bytes / self.size_factor, hi=len(records) - 1)]
             size = _size_of(records)
-        for column, own in zip(self._columns, records.columns, strict=True):
-            column.extend(own)
+        for column, values in zip(self._columns, records.columns, strict=True):
+            column.extend(values)
         self._size += size
         if len(self._columns[0]) >= _ROWS or self._size >= _BYTES:
             self._write_columns()
-        return Written(len(records), self.size_factor * size)
+        return WrittenMessages(len(records), self.size_factor * size)
 
     def _write_columns(self) -> None:
         arrays = [*map(pa.array, self._columns, _SCHEMA.types)]
@@ -97,8 +97,8 @@ def _size_of(records: Records) -> int:
 def is_raw(file: Path) -> bool:
     """Return whether a staged file has messages as they were sent; False if it does not exist."""
     try:
-        with file.open("rb") as opened:
-            return opened.read(len(_NO_JSON)) == _NO_JSON
+        with file.open("rb") as stream:
+            return stream.read(len(_NO_JSON)) == _NO_JSON
     except FileNotFoundError:
         return False
 
@@ -110,17 +110,19 @@ class DamagedFile(Exception):
 def read_batches(file: Path) -> Iterator[pa.RecordBatch]:
     """Yield the messages of a file in batches; raises DamagedFile."""
     try:
-        with file.open("rb") as opened, pa.ipc.open_stream(opened) as stream:
+        with file.open("rb") as source, pa.ipc.open_stream(source) as stream:
             yield from stream
     except (OSError, pa.ArrowInvalid) as error:
         raise DamagedFile(str(error)) from error
 
 
 def read_records(file: Path) -> Iterator[Records]:
-    """Yield the messages of a file, some at a time; raises DamagedFile."""
+    """Yield the messages of a file in batches, as records; raises DamagedFile."""
     for batch in read_batches(file):
         *columns, headers = (column.to_pylist() for column in batch.columns)
-        yield Records((*columns, [tuple((one["name"], one["value"]) for one in own) for own in headers]))
+        yield Records(
+            (*columns, [tuple((one["name"], one["value"]) for one in record_headers) for record_headers in headers])
+        )
 
 
 def size_of_batch(records: pa.RecordBatch) -> int:
@@ -134,9 +136,9 @@ def header_names(records: pa.RecordBatch) -> pa.Array:
     return records.column("headers").flatten().field("name")
 
 
-def numbered_lines(records: pa.RecordBatch, first: int) -> pa.RecordBatch:
-    """Return messages as the lines of a file from the number `first` on, without texts."""
+def numbered_lines(records: pa.RecordBatch, first_line: int) -> pa.RecordBatch:
+    """Return messages as the lines of a file from the number `first_line` on, without texts."""
     count = records.num_rows
     no_text = pa.nulls(count, pa.string())
-    numbers = pa.array(np.arange(first, first + count), pa.int64())
+    numbers = pa.array(np.arange(first_line, first_line + count), pa.int64())
     return pa.RecordBatch.from_pydict({VALUE: no_text, NAME: no_text, LINE: numbers})

@@ -79,7 +79,7 @@ class StagedMessages:
         if not self.finds_versions or table.options.form != "envelope":
             return None
         of_lines = {paths[file.item.name][start:]: _versions_of_lines(table, file) for file in files}
-        complete = {path: own for path, own in of_lines.items() if own is not None}
+        complete = {path: versions for path, versions in of_lines.items() if versions is not None}
         return complete if len(complete) == len(files) and _are_alike(complete.values()) else None
 
     def reading_schemas(self) -> StagedMessages:
@@ -113,7 +113,7 @@ class StagedMessages:
         if not is_raw(path):
             yield from line_parts(table, file)
             return
-        store, first = table.folder.store, 1
+        store, first_line = table.folder.store, 1
         check = store.schemas.check if isinstance(store, _PayloadStore) else None
         place = _place_of(path)
         try:
@@ -121,12 +121,12 @@ class StagedMessages:
                 if self._are_json(records):
                     if table.dimension.keeps_text:
                         raise SparkNeeded("the table keeps the texts of its lines")
-                    yield JsonPart(records, first, place, check)
+                    yield JsonPart(records, first_line, place, check)
                 elif self.avro is None or check is None:
                     raise SparkNeeded("its messages must be read with their schemas")
                 else:
-                    yield AvroPart(records, first, place, self.avro, check)
-                first += records.num_rows
+                    yield AvroPart(records, first_line, place, self.avro, check)
+                first_line += records.num_rows
         except DamagedFile as error:
             raise SparkNeeded(f"{file.item.name} cannot be read to its end") from error
 
@@ -151,8 +151,8 @@ class StagedMessages:
 
 
 def _place_of(path: Path) -> TopicPartition:
-    (of,) = parse_ranges([path.name])
-    return TopicPartition.of(of.topic, of.partition)
+    (offset_range,) = parse_ranges([path.name])
+    return TopicPartition.of(offset_range.topic, offset_range.partition)
 
 
 def _framed(avro: AvroMessages, path: Path) -> Iterator[pa.RecordBatch]:
@@ -164,14 +164,14 @@ def _framed(avro: AvroMessages, path: Path) -> Iterator[pa.RecordBatch]:
 
 def _are_alike(versions: Iterable[Sequence[Version]]) -> bool:
     """Return whether there are schemas, and all describe the same columns."""
-    return len({version.columns for own in versions for version in own}) == 1
+    return len({version.columns for file_versions in versions for version in file_versions}) == 1
 
 
 def _versions_of_lines(table: TableFiles, file: File) -> Sequence[Version] | None:
     """Return the schemas of the messages in a file of lines; None unless each message with a value has one."""
     schemas: dict[str, tuple[SchemaColumn, ...]] = {}
-    with table.folder.open(table.dimension.source, file.item.name) as opened:
-        while data := opened.read(_HEAD_BYTES) + opened.readline():
+    with table.folder.open(table.dimension.source, file.item.name) as file_lines:
+        while data := file_lines.read(_HEAD_BYTES) + file_lines.readline():
             remaining = data.count(b"\n") - data.count(_NO_VALUE)
             while (start := data.find(_SCHEMA)) >= 0:
                 end = data.find(_PAYLOAD, start)
@@ -211,8 +211,8 @@ def _versions(avro: AvroMessages, path: Path) -> Sequence[Version]:
 
 
 def _first_schema(table: TableFiles, file: File) -> str | None:
-    with table.folder.open(table.dimension.source, file.item.name) as opened:
-        data = opened.read(_HEAD_BYTES)
+    with table.folder.open(table.dimension.source, file.item.name) as file_lines:
+        data = file_lines.read(_HEAD_BYTES)
     start = data.find(_SCHEMA)
     end = data.find(_PAYLOAD, start)
     return None if start < 0 or end < 0 else _unescaped(data[start + len(_SCHEMA) : end])
@@ -242,10 +242,10 @@ def _described(text: str) -> Mapping[str, SchemaColumn] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Schemas:
-    """The schemas of a table's messages that were found so far; all describe cells as `table` has them."""
+    """The known schemas of a table's messages; all describe cells as `table` has them."""
 
     table: TableFiles
-    known: set[str] = field(default_factory=set)
+    known_schemas: set[str] = field(default_factory=set)
 
     def remove(self, data: bytes) -> bytes:
         """Return lines without the schemas of their messages.
@@ -256,8 +256,8 @@ class _Schemas:
         while (start := data.find(_SCHEMA)) >= 0:
             end = data.find(_PAYLOAD, start)
             self.check(_unescaped(data[start + len(_SCHEMA) : end]))
-            data, found = _replace(data, data[start : end + len(_PAYLOAD)], _VALUE)
-            described += found
+            data, count = _replace(data, data[start : end + len(_PAYLOAD)], _VALUE)
+            described += count
         data, ends = _replace(data, b"}" + _END, _END)
         if ends != described:
             raise SparkNeeded("some messages have schemas, and others have none")
@@ -265,7 +265,7 @@ class _Schemas:
 
     def check(self, schema: str) -> None:
         """Raise SparkNeeded for a schema by which cells are written differently."""
-        if schema in self.known:
+        if schema in self.known_schemas:
             return
         columns, table = _described(schema), self.table
         if columns is None:
@@ -274,13 +274,13 @@ class _Schemas:
             written = writings(table.options, table.dimension, table.patterns, columns)
             if written != table.reading.written:
                 raise SparkNeeded("the schemas of messages describe a column differently")
-        self.known.add(schema)
+        self.known_schemas.add(schema)
 
 
 def _replace(data: bytes, old: bytes, new: bytes) -> tuple[bytes, int]:
-    """Return data with bytes replaced by fewer, and how often they were."""
-    replaced = data.replace(old, new)
-    return replaced, (len(data) - len(replaced)) // (len(old) - len(new))
+    """Return data with `old` replaced by the shorter `new`, and the number of replacements."""
+    result = data.replace(old, new)
+    return result, (len(data) - len(result)) // (len(old) - len(new))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,1 @@
-"""Transactions of a topic, of which a batch has all changes of a table or none."""
+"""Batches that end between transactions: each has all changes of a transaction of a table, or none."""

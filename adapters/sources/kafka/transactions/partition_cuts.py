@@ -36,7 +36,7 @@ class PartitionRead:
     message, sent at `blocked_at`, reading stopped. Times are in milliseconds since 1970.
     """
 
-    of: OffsetRange
+    offset_range: OffsetRange
     file: Path
     end: int
     runs: list[Run] = field(default_factory=list)
@@ -68,7 +68,7 @@ class PartitionRead:
 
     def fill(self, record: Record) -> None:
         """End after a message, because a limit is reached."""
-        self.end, self.is_full = record.offset + 1, record.offset + 1 < self.of.end
+        self.end, self.is_full = record.offset + 1, record.offset + 1 < self.offset_range.end
 
 
 class Cut(NamedTuple):
@@ -93,14 +93,14 @@ def cut(
     `ends` returns the offset in its topic at which a transaction ends. `is_whole` returns True for a whole
     transaction, by the number of its changes that were read and by `searched_to`.
     """
-    changes, reached = Counter[str](), list[float]()
+    changes, part_ends = Counter[str](), list[float]()
     for part in parts:
         named = [(run.transaction, n) for run, n in zip(part.runs, part.counts, strict=True) if run.transaction]
         for name, n in named:
             changes[name] += n
-        reached.append(inf if part.is_read else max((ends(name) for name, _ in named), default=-1))
-    searched_to = min(reached, default=inf)
-    incomplete = {name for name, seen in changes.items() if not is_whole(name, seen, searched_to)}
+        part_ends.append(inf if part.is_read else max((ends(name) for name, _ in named), default=-1))
+    searched_to = min(part_ends, default=inf)
+    incomplete = {name for name, count in changes.items() if not is_whole(name, count, searched_to)}
     landed_runs = [len(part.runs) for part in parts]
     grows = bool(incomplete)
     while grows:
@@ -108,7 +108,9 @@ def cut(
         for number, part in enumerate(parts):
             runs = landed_runs[number]
             landed_runs[number] = next((n for n in range(runs) if part.runs[n].transaction in incomplete), runs)
-            removed = {run.transaction for run in part.runs[landed_runs[number] : runs] if run.transaction}
-            grows = grows or not removed <= incomplete
-            incomplete |= removed
+            removed_transactions = {
+                run.transaction for run in part.runs[landed_runs[number] : runs] if run.transaction
+            }
+            grows = grows or not removed_transactions <= incomplete
+            incomplete |= removed_transactions
     return Cut(landed_runs, incomplete, changes, searched_to)

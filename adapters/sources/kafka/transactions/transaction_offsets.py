@@ -15,12 +15,12 @@ from lakeward.core.ledger.objects import SourceObject
 class TransactionOffsets:
     """The offsets of a table in topics of transactions, by the objects that it has applied.
 
-    `noted` was recorded when the table had certain offsets in its own topic. It is ignored if the table was rolled
-    back to `positions` before these.
+    `stored_progress` was recorded when the table had certain offsets in its own topic. It is ignored if the table
+    was rolled back to `positions` before these.
     """
 
     applied: Collection[SourceObject]
-    noted: Mapping[str, Any] | None
+    stored_progress: Mapping[str, Any] | None
     positions: Mapping[int, int] = field(default_factory=dict)
 
     def find(self, topic: str, id_: str) -> TransactionOffset | None:
@@ -31,8 +31,13 @@ class TransactionOffsets:
             for one in parse_transaction_ranges([item.name])
             if (one.topic, one.id) == (f"~{topic}", id_)
         ]
-        if self.noted is not None and (self.noted["topic"], self.noted["id"]) == (topic, id_):
-            noted_positions = {int(partition): offset for partition, offset in self.noted["positions"].items()}
-            if all(self.positions.get(partition, 0) >= offset for partition, offset in noted_positions.items()):
-                offsets.append(TransactionOffset(self.noted["offset"], self.noted["time"]))
+        if self.stored_progress is not None and (self.stored_progress["topic"], self.stored_progress["id"]) == (
+            topic,
+            id_,
+        ):
+            stored_positions = {
+                int(partition): offset for partition, offset in self.stored_progress["positions"].items()
+            }
+            if all(self.positions.get(partition, 0) >= offset for partition, offset in stored_positions.items()):
+                offsets.append(TransactionOffset(self.stored_progress["offset"], self.stored_progress["time"]))
         return max(offsets, key=lambda one: one.offset, default=None)

@@ -18,10 +18,10 @@ from lakeward.adapters.sources.messages.transaction_ids import transaction_name
 from lakeward.core.dimension import TableName
 
 PATIENCE: Final = 600_000
-"""Milliseconds after which a missing change is taken as never sent.
+"""Milliseconds after which a missing change is no longer expected.
 
-A transform drops it, compaction removed it, or a connector was created anew. A producer of Kafka gives up after two
-minutes by default.
+A transform may drop it, compaction may have removed it, or the connector was created anew. A Kafka producer gives
+up after two minutes by default.
 """
 
 _OF_SQL_SERVER: Final = re.compile(r"[0-9a-f]{8}:[0-9a-f]{8}:[0-9a-f]{4}")
@@ -139,8 +139,8 @@ class Transaction:
         """The offset of its first message."""
         return self.begins if self.begins is not None else self.ends or 0
 
-    def is_whole(self, seen: int, searched_to: float, now: int) -> bool:
-        """Return True if no further change of the table is expected, after `seen` changes.
+    def is_whole(self, changes_read: int, searched_to: float, now: int) -> bool:
+        """Return True if no further change of the table is expected, after `changes_read` changes.
 
         All transactions that end before the offset `searched_to` were searched for in each partition; `now` is in
         milliseconds since 1970. The number of a transaction whose BEGIN was not read says nothing, because a part
@@ -148,7 +148,7 @@ class Transaction:
         """
         if self.ends is None:
             return False
-        if self.begins is not None and seen >= self.changes:
+        if self.begins is not None and changes_read >= self.changes:
             return True
         is_old = self.sent is None or self.sent + PATIENCE < now
         return self.ends < searched_to and (self.begins is None or is_old)
@@ -162,7 +162,7 @@ class TransactionLog:
     """
 
     table: TableName
-    reached: TransactionOffset
+    position: TransactionOffset
     transactions: dict[str, Transaction] = field(default_factory=dict)
     is_whole: bool = False
     """True if the topic was read to its end."""
@@ -177,7 +177,7 @@ class TransactionLog:
             changes += self._begin(one) if one.tables is None else self._end(one, self._changes(one.tables))
             if changes >= most:
                 return
-        self.reached = TransactionOffset(max(end, self.reached.offset), self.reached.time)
+        self.position = TransactionOffset(max(end, self.position.offset), self.position.time)
         self.is_whole = True
 
     def _begin(self, one: Boundary) -> int:
@@ -190,13 +190,13 @@ class TransactionLog:
         if is_over and _OF_SQL_SERVER.fullmatch(name) is None:
             del self.transactions[name]
         self.newest = one.transaction
-        self.transactions.setdefault(one.transaction, Transaction(one.offset, self.reached.time, one.sent))
-        self.reached = TransactionOffset(one.offset + 1, self.reached.time)
+        self.transactions.setdefault(one.transaction, Transaction(one.offset, self.position.time, one.sent))
+        self.position = TransactionOffset(one.offset + 1, self.position.time)
         return 0
 
     def _end(self, one: Boundary, changes: int) -> int:
         """Add an END of a transaction with a number of changes of the table, and return that number."""
-        name, time = one.transaction, self.reached.time
+        name, time = one.transaction, self.position.time
         if changes:
             transaction = self.transactions.setdefault(name, Transaction(None, time))
             if transaction.ends is None:
@@ -205,12 +205,12 @@ class TransactionLog:
         elif (open_ := self.transactions.get(name)) is not None and open_.ends is None:
             del self.transactions[name]
         self.last_end = max(self.last_end, one.sent or 0)
-        self.reached = TransactionOffset(one.offset + 1, time if one.time is None else max(one.time, time or 0))
+        self.position = TransactionOffset(one.offset + 1, time if one.time is None else max(one.time, time or 0))
         return changes
 
     def _changes(self, tables: Mapping[str, int]) -> int:
-        own = str(self.table).lower()
-        return sum(n for name, n in tables.items() if f".{name}".lower().endswith(f".{own}"))
+        table_name = str(self.table).lower()
+        return sum(n for name, n in tables.items() if f".{name}".lower().endswith(f".{table_name}"))
 
     def offset(self, is_applied: Callable[[str], bool]) -> TransactionOffset:
         """Return the position up to which all is applied, after the transactions of `is_applied`.
@@ -220,8 +220,8 @@ class TransactionLog:
         unapplied = [
             one for name, one in self.transactions.items() if not is_applied(name) and not self._is_abandoned(one)
         ]
-        first = min(unapplied, key=lambda one: one.first, default=None)
-        return self.reached if first is None else TransactionOffset(first.first, first.before)
+        earliest = min(unapplied, key=lambda one: one.first, default=None)
+        return self.position if earliest is None else TransactionOffset(earliest.first, earliest.before)
 
     def _is_abandoned(self, one: Transaction) -> bool:
         return one.ends is None and one.begun is not None and one.begun + PATIENCE < self.last_end

@@ -54,7 +54,7 @@ class Bounds(NamedTuple):
         return Bounds(self.messages * factor, self.bytes * factor, self.seconds * factor)
 
 
-class Landed(NamedTuple):
+class LandedRanges(NamedTuple):
     """The ranges of the files that were written, and the position of the table once they are applied.
 
     The position is in the topic of transactions with the `id`, in which the table was at the offset `start`. All
@@ -64,17 +64,17 @@ class Landed(NamedTuple):
     ranges: Sequence[OffsetRange]
     id: str | None = None
     start: int | None = None
-    reached: TransactionOffset | None = None
+    position: TransactionOffset | None = None
 
     def in_topic(self, name: str) -> tuple[OffsetRange, int] | None:
         """Return the range of the topic of transactions that is completed, and when its last transaction ended.
 
         The time is in milliseconds since 1970. None where no further transaction is whole.
         """
-        if self.id is None or self.start is None or self.reached is None or self.reached.offset <= self.start:
+        if self.id is None or self.start is None or self.position is None or self.position.offset <= self.start:
             return None
-        complete = OffsetRange.of_transactions(name, self.id, self.start, self.reached.offset)
-        return complete, self.reached.time or 0
+        complete = OffsetRange.of_transactions(name, self.id, self.start, self.position.offset)
+        return complete, self.position.time or 0
 
 
 @dataclass(slots=True)
@@ -99,7 +99,7 @@ class TransactionTransfer:
     oldest_time: int = 0
     """When the first message was sent that is still in the topic of transactions; 0 if none is gone."""
     older_changes: int = 0
-    """The number of changes that were read and are older than that."""
+    """The number of changes that were read and are older than `oldest_time`."""
 
     def find(self) -> Topic | None:
         """Return the topic of transactions; raises ConfigError if it has several partitions."""
@@ -113,14 +113,14 @@ class TransactionTransfer:
             )
         return topic
 
-    def land(self, offsets: TransactionOffsets, wanted: Callable[[], Sequence[OffsetRange]]) -> Landed:
+    def land(self, offsets: TransactionOffsets, find_ranges: Callable[[], Sequence[OffsetRange]]) -> LandedRanges:
         """Read the next messages into files.
 
-        `offsets` has the position of the table in the topic of transactions. `wanted` returns the ranges that wait
-        now. Raises ConfigError for changes of transactions if there is no topic of transactions.
+        `offsets` has the position of the table in the topic of transactions. `find_ranges` returns the ranges that
+        wait at the broker now. Raises ConfigError for changes of transactions if there is no topic of transactions.
         """
         topic = self.find()  # before the ends of the partitions, so that they have what was sent before an END
-        ranges = wanted()
+        ranges = find_ranges()
         start = TransactionOffset(0)
         if topic is not None:
             self.oldest_time = self._find_oldest_time(topic)
@@ -137,22 +137,22 @@ class TransactionTransfer:
                 bounds = bounds.times(_MORE)
             elif not self._give_up(parts, transactions):
                 break
-        landed = list(self._name_files(parts, cut_result.landed_runs))
-        if self.older_changes and landed:
+        landed_ranges = list(self._name_files(parts, cut_result.landed_runs))
+        if self.older_changes and landed_ranges:
             log.warning(
-                "changes are older than the topic of transactions, and are taken for whole one by one",
+                "changes are older than the topic of transactions, and each is taken as a whole transaction",
                 table=str(self.table),
                 changes=self.older_changes,
             )
         if topic is None:
-            return Landed(landed)
+            return LandedRanges(landed_ranges)
 
         def is_applied(name: str) -> bool:
             return name not in cut_result.incomplete and self._is_whole(
                 transactions, name, cut_result.changes.get(name, 0), cut_result.searched_to
             )
 
-        return Landed(landed, topic.id, start.offset, transactions.offset(is_applied))
+        return LandedRanges(landed_ranges, topic.id, start.offset, transactions.offset(is_applied))
 
     def _find_oldest_time(self, topic: Topic) -> int:
         """Return when the first message was sent that still exists; 0 if it is the first message of all."""
@@ -162,10 +162,10 @@ class TransactionTransfer:
         with closing(self.broker.read(self.name, 0, offsets.low, offsets.high)) as records:
             return next((one.timestamp or 0 for one in _single(records)), 0)
 
-    def _find_begin(self, topic: Topic, wanted: Sequence[OffsetRange]) -> TransactionOffset:
+    def _find_begin(self, topic: Topic, ranges: Sequence[OffsetRange]) -> TransactionOffset:
         """Return the offset for a table whose commits have none: `PATIENCE` before its first message was sent."""
         firsts = []
-        for one in wanted:
+        for one in ranges:
             with closing(self.broker.read(one.topic, one.partition, one.start, one.end)) as records:
                 firsts += [one.timestamp for one in islice(_single(records), 1)]
         (offsets,) = topic.partitions.values()
@@ -179,7 +179,7 @@ class TransactionTransfer:
         """Read the topic of transactions up to its end, or until so many changes are known."""
         (offsets,) = topic.partitions.values()
         end = offsets.high if self.end is None else min(self.end, offsets.high)
-        start = max(offsets.low, transactions.reached.offset)
+        start = max(offsets.low, transactions.position.offset)
         if start >= end:
             transactions.read((), end, most)
             return
@@ -200,17 +200,17 @@ class TransactionTransfer:
         parts = []
         for number, one in enumerate(ranges):
             share = len(ranges) - number
-            own = Bounds(max(1, messages // share), max(1, size // share), until)
+            part_bounds = Bounds(max(1, messages // share), max(1, size // share), until)
             part = PartitionRead(one, self.staging.new_file(self.table, one), one.end)
             parts.append(part)
-            self._read_part(part, own, transactions, has_topic=has_topic)
+            self._read_part(part, part_bounds, transactions, has_topic=has_topic)
             messages, size = messages - part.messages, size - part.bytes
         return parts
 
     def _read_part(
         self, part: PartitionRead, most: Bounds, transactions: TransactionLog, *, has_topic: bool
     ) -> None:
-        one, progress = part.of, ProgressLog(self.clock)
+        one, progress = part.offset_range, ProgressLog(self.clock)
         place = TopicPartition.of(one.topic, one.partition)
         reading = closing(self.broker.read(one.topic, one.partition, one.start, one.end))
         with reading as records, self.staging.writing(self.table, part.file) as file:
@@ -241,10 +241,10 @@ class TransactionTransfer:
 
         return cut(parts, ends, partial(self._is_whole, transactions))
 
-    def _is_whole(self, transactions: TransactionLog, name: str, seen: int, searched_to: float) -> bool:
+    def _is_whole(self, transactions: TransactionLog, name: str, changes_read: int, searched_to: float) -> bool:
         if name in self.abandoned:
             return True
-        return transactions.transactions[name].is_whole(seen, searched_to, self.now() // 1000)
+        return transactions.transactions[name].is_whole(changes_read, searched_to, self.now() // 1000)
 
     def _needs_more(self, parts: Sequence[PartitionRead], cut_result: Cut, transactions: TransactionLog) -> bool:
         """Return True if more must be read because a transaction is larger than a batch."""
@@ -267,10 +267,10 @@ class TransactionTransfer:
         }
         for name, part in blocking.items():
             log.warning(
-                "a transaction has no end, and is applied as far as it was sent",
+                "a transaction has no END, and its changes so far are applied",
                 table=str(self.table),
                 transaction=name,
-                before=part.of.words,
+                before=part.offset_range.words,
             )
         self.abandoned |= blocking.keys()
         return bool(blocking)
@@ -278,25 +278,27 @@ class TransactionTransfer:
     def _name_files(self, parts: Sequence[PartitionRead], landed_runs: Sequence[int]) -> Iterator[OffsetRange]:
         """Give files their names, without the messages that do not land; a range without messages has no file."""
         for part, runs in zip(parts, landed_runs, strict=True):
-            of = part.of
+            offset_range = part.offset_range
             if runs == 0:
                 part.file.unlink()
                 continue
             size, end, last = part.bytes, part.end, part.last
             if runs < len(part.runs):
                 _, end, size, last = part.runs[runs]
-            written_range = OffsetRange(of.topic, of.id, of.partition, of.start, end)
+            written_range = OffsetRange(
+                offset_range.topic, offset_range.id, offset_range.partition, offset_range.start, end
+            )
             self.staging.name_file(self.table, part.file, written_range, size, last)
             yield written_range
 
 
 _single: Final = chain.from_iterable
-"""Yields the messages that a broker yields some at a time."""
+"""Yields the single messages of batches."""
 
 
 def _no_topic_error(table: TableName, name: str) -> ConfigError:
     return ConfigError(
-        f"{table}: nothing says where the transactions of its changes end",
+        f"{table}: it is unknown where the transactions of its changes end",
         found=f"there is no topic {name}, which `transactions` names",
         todo="Set `provide.transaction.metadata=true` in the connector, and name the topic that it writes then: "
         "the prefix of its topics and `.transaction`. Without `transactions` a commit may end within one.",

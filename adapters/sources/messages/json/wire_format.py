@@ -203,7 +203,7 @@ def _nested(cell: str, type_: Type, zone: str) -> str:
     differs from that of the struct by case, which is refused.
 
     The text must be exactly one value: it is read as the value of an object, and must also be one element in a
-    list, so that it cannot close the object or go on after it.
+    list, so that it cannot close the object or continue after it.
     """
     wide = _as_read(type_)
     schema = f"value {ddl(wide)}, broken string"
@@ -214,8 +214,8 @@ def _nested(cell: str, type_: Type, zone: str) -> str:
     is_right = "v.broken IS NULL" + ("" if wrong is None else f" AND NOT {wrong}")
     is_right += f" AND json_array_length(concat('[', {cell}, ']')) = 1"
     repeated = _repeated("v.value", type_)
-    wrongs = [*_misnamed(cell, type_), *([] if repeated is None else [repeated])]
-    is_right += "".join(f" AND NOT coalesce({wrong}, false)" for wrong in wrongs)
+    conditions = [*_misnamed(cell, type_), *([] if repeated is None else [repeated])]
+    is_right += "".join(f" AND NOT coalesce({wrong}, false)" for wrong in conditions)
     return bound(parsed, "v", f"CASE WHEN {is_right} THEN {_typed('v.value', type_, zone)} END")
 
 

@@ -78,10 +78,10 @@ def test_a_commit_while_the_log_is_read_is_no_restore(places: Places, monkeypatc
 def test_a_column_of_any_name_is_read_beside(places: Places) -> None:
     name = 'a "b"'
     DeltaTable.create(places.of(ITEM, "__changes"), to_delta({name: Type("int")}))
-    beside = DeltaSideTable(places, ITEM, pytest.fail, "__changes", {}, lambda: [name])
+    side_table = DeltaSideTable(places, ITEM, pytest.fail, "__changes", {}, lambda: [name])
     rows = pa.table({name: pa.array([1], pa.int32())})
-    deltalake.write_deltalake(str(beside.folder), rows, mode="append")
-    assert beside.rows("true", [name]).to_pylist() == [{name: 1}]
+    deltalake.write_deltalake(str(side_table.folder), rows, mode="append")
+    assert side_table.rows("true", [name]).to_pylist() == [{name: 1}]
 
 
 def test_a_table_that_would_forget_its_batch_is_refused() -> None:

@@ -123,8 +123,8 @@ def test_held_keys_follow_a_new_name(shop: Project, layout: str) -> None:
     put(shop, 11, "Op,no,title,price", "U,1,d,4.00", "I,2,c,2.00")
     put(shop, 12, "Op,no,title,price", "U,2,c,2.50")
     assert shop.run(code=3)["shop.item"]["counts"]["waiting"] == 1
-    for beside in ("item__changes", "item__quarantine"):
-        named = [field.name for field in DeltaTable(path_of(shop, beside)).schema().fields]
+    for name in ("item__changes", "item__quarantine"):
+        named = [field.name for field in DeltaTable(path_of(shop, name)).schema().fields]
         assert "no" in named
         assert not [name for name in named if "`" in name or name == "id"]
     shop.configure(item(columns, key="no"), source="max_files = 1")

@@ -40,7 +40,7 @@ def configure(shop: Project, deleted: float = 0.5, small: int = 0, age: str = "1
     shop.configure(ITEM.replace("columns", f"{more}columns") + policy, source="max_files = 1")
 
 
-def fed(shop: Project, batches: Sequence[Sequence[str]] = BATCHES) -> None:
+def run_batches(shop: Project, batches: Sequence[Sequence[str]] = BATCHES) -> None:
     for number, lines in enumerate(batches):
         shop.put(f"20261121-1{number}0000000.csv", "".join(f"{line}\n" for line in lines))
     shop.run()
@@ -59,7 +59,7 @@ def files(shop: Project) -> set[str]:
 )
 def test_logs_and_files_of_old_commits_go_and_the_next_batch_follows(shop: Project, layout: str) -> None:
     configure(shop, more=layout)
-    fed(shop)
+    run_batches(shop)
     before, has_logs = files(shop), "copy-on-write" not in layout
     report = maintain(shop, "--dry-run")
     assert bool(report["files"]) is has_logs
@@ -81,7 +81,7 @@ def test_logs_and_files_of_old_commits_go_and_the_next_batch_follows(shop: Proje
 
 def test_logs_are_compacted_once_they_are_so_many_and_files_of_young_commits_stay(shop: Project) -> None:
     configure(shop, deleted=0, small=50, age="1d")
-    fed(shop)
+    run_batches(shop)
     before, newest = files(shop), Timeline(DiskFolder(path_of(shop))).newest()
     report = maintain(shop)
     assert (report["files"], report["snapshots"]) == (0, 0)
@@ -94,7 +94,7 @@ def test_logs_are_compacted_once_they_are_so_many_and_files_of_young_commits_sta
 
 def test_a_compaction_that_a_crash_cut_off_is_carried_out(shop: Project, spark: Any) -> None:
     configure(shop)
-    fed(shop)
+    run_batches(shop)
     jvm, timeline = Jvm(ready(spark)), Timeline(DiskFolder(path_of(shop)))
     dimension = Dimension(name=TableName("shop", "item"), schema=Schema(()), key=("id",))
     options = {
@@ -112,7 +112,7 @@ def test_a_compaction_that_a_crash_cut_off_is_carried_out(shop: Project, spark: 
 
 def test_a_batch_that_was_not_completed_is_taken_back_first(shop: Project) -> None:
     configure(shop)
-    fed(shop)
+    run_batches(shop)
     timeline = Timeline(DiskFolder(path_of(shop)))
     newest = timeline.newest()
     assert newest is not None

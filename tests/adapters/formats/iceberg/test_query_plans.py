@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from project import ITEM, Project
 from pyspark.sql import DataFrame
-from ways import use_spark_in_commands
+from resolution_switches import use_spark_in_commands
 
 from lakeward.adapters.formats.shared.rows import table_rows
 from lakeward.adapters.formats.shared.rows.table_rows import Rows

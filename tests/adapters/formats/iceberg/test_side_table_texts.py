@@ -20,48 +20,50 @@ EDGES = ["\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff", "\x7f", "\xff
 
 
 @pytest.fixture
-def beside(tmp_path: Path) -> IcebergSideTable:
+def side_table(tmp_path: Path) -> IcebergSideTable:
     catalog = IcebergCatalog(IcebergOptions(warehouse="lake"), tmp_path)
     return IcebergSideTable(catalog, TableName("shop", "item"), no_spark, "__quarantine", {}, tuple)
 
 
-def add(beside: IcebergSideTable, batch: int, *texts: str) -> None:
+def add(side_table: IcebergSideTable, batch: int, *texts: str) -> None:
     rows = pa.table({names.BATCH: [batch] * len(texts), "name": list(texts)})
-    beside.add(COLUMNS, [], rows, count=len(texts))
+    side_table.add(COLUMNS, [], rows, count=len(texts))
 
 
-def found(beside: IcebergSideTable) -> list[str]:
-    return sorted(row["name"] for row in beside.rows(f"{names.BATCH} > 0", ["name"]).to_pylist())
+def found(side_table: IcebergSideTable) -> list[str]:
+    return sorted(row["name"] for row in side_table.rows(f"{names.BATCH} > 0", ["name"]).to_pylist())
 
 
 @pytest.mark.parametrize("edge", EDGES, ids=[f"U+{ord(edge):04X}" for edge in EDGES])
 @pytest.mark.parametrize("before", [0, 15])
-def test_a_text_may_be_cut_off_at_any_character(beside: IcebergSideTable, edge: str, before: int) -> None:
+def test_a_text_may_be_cut_off_at_any_character(side_table: IcebergSideTable, edge: str, before: int) -> None:
     texts = ["a" * before + edge * (16 - before) + rest for rest in ("", "x")]
-    add(beside, 1, *texts)
-    assert found(beside) == sorted(texts)
+    add(side_table, 1, *texts)
+    assert found(side_table) == sorted(texts)
 
 
-def test_a_file_says_still_of_which_batches_its_rows_are(beside: IcebergSideTable) -> None:
-    add(beside, 1, "a")
-    add(beside, 2, "b")
-    table = beside.load()
+def test_a_file_says_still_of_which_batches_its_rows_are(side_table: IcebergSideTable) -> None:
+    add(side_table, 1, "a")
+    add(side_table, 2, "b")
+    table = side_table.load()
     assert table is not None
     assert len(list(table.scan(row_filter=f"{names.BATCH} > 1").plan_files())) == 1
 
 
-def test_so_does_a_table_of_an_older_lakeward(beside: IcebergSideTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_so_does_a_table_of_an_older_lakeward(
+    side_table: IcebergSideTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with monkeypatch.context() as older:
         older.setattr("lakeward.adapters.formats.iceberg.side_tables.side_table.PROPERTIES", {})
-        add(beside, 1, "a")
-    add(beside, 2, "\ud7ff" * 17)
-    assert found(beside) == ["a", "\ud7ff" * 17]
+        add(side_table, 1, "a")
+    add(side_table, 2, "\ud7ff" * 17)
+    assert found(side_table) == ["a", "\ud7ff" * 17]
 
 
-def test_what_it_has_is_not_given_again(beside: IcebergSideTable) -> None:
+def test_what_it_has_is_not_given_again(side_table: IcebergSideTable) -> None:
     """Each commit of its metadata takes time of a batch."""
     for batch in (1, 2, 3):
-        add(beside, batch, "a")
-    table = beside.load()
+        add(side_table, batch, "a")
+    table = side_table.load()
     assert table is not None
     assert len(table.metadata.metadata_log) == 3, "it was made, and written to three times"

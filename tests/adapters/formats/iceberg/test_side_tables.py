@@ -11,7 +11,7 @@ from altering import opened
 from project import Project
 from pyiceberg.table import Table
 from pyspark.sql import DataFrame
-from ways import use_spark_in_commands
+from resolution_switches import use_spark_in_commands
 
 from lakeward.adapters.formats.iceberg.side_tables import side_table
 from lakeward.adapters.formats.iceberg.writes.change import Change

@@ -33,7 +33,7 @@ def truncate(sequence: int, number: int) -> ChangeEvent:
     return ChangeEvent(operation=Operation.TRUNCATE, position=Position(1, sequence, number, 1), time=sequence)
 
 
-def played(lake: LakeOfIceberg, *deliveries: list[ChangeEvent]) -> Table:
+def table_after(lake: LakeOfIceberg, *deliveries: list[ChangeEvent]) -> Table:
     """Deliver a batch each, and return the table; its rows are what the model makes of them."""
     script = Script(DIMENSION, deliveries, [event for delivery in deliveries for event in delivery])
     assert Player(script, lake).play().moments[-1].rows == script.truth
@@ -46,7 +46,7 @@ def played(lake: LakeOfIceberg, *deliveries: list[ChangeEvent]) -> Table:
 def test_files_that_lie_below_it_are_dropped_whole(make_lake: MakeLake, options: TableOptions) -> None:
     load = [row(Operation.READ, LOAD_SEQUENCE, 1, key) for key in (1, 2, 3)]
     changes = [row(Operation.UPDATE, 2, 2, 2), row(Operation.INSERT, 5, 2, 4)]
-    table = played(make_lake(options), load, changes, [truncate(3, 3), row(Operation.INSERT, 6, 3, 5)])
+    table = table_after(make_lake(options), load, changes, [truncate(3, 3), row(Operation.INSERT, 6, 3, 5)])
     snapshot = table.current_snapshot()
     assert snapshot is not None
     assert snapshot.summary is not None

@@ -274,7 +274,9 @@ def _keeps_deleted_rows(patch: pytest.MonkeyPatch) -> None:
 
 def _removes_no_stored_row(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        KeyVerdicts, "places", property(lambda self: self.stored.select([*self.plan.dimension.key, FILE, POS])[:0])
+        KeyVerdicts,
+        "places",
+        property(lambda self: self.stored_rows.select([*self.plan.dimension.key, FILE, POS])[:0]),
     )
 
 
@@ -283,7 +285,7 @@ def _remembers_only_newest_events(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_base_rows(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(KeyVerdicts, "base_keys", lambda self: self.stored.select(list(self.plan.dimension.key))[:0])
+    patch.setattr(KeyVerdicts, "base_keys", lambda self: self.stored_rows.select(list(self.plan.dimension.key))[:0])
 
 
 def _counts_no_insert_of_a_row(patch: pytest.MonkeyPatch) -> None:
@@ -365,7 +367,7 @@ OF_FACTS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 DOTTED = Schema((Column(".id", Type("bigint")), *usual_schema()))
 OF_TABLES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "soft deletes": ("ended rows", {"deletes": Deletes.SOFT}),
-    "unique sequences": ("sequence of its own", {"sequences": Sequences.UNIQUE}),
+    "unique sequences": ("unique sequence", {"sequences": Sequences.UNIQUE}),
     "a float as key": ("floats", {"schema": usual_schema("float")}),
     "a key of bytes": ("bytes", {"schema": usual_schema("binary")}),
     "a key whose name is a path": ("a path", {"schema": DOTTED, "key": (".id", "id")}),

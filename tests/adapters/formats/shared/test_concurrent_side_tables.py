@@ -55,11 +55,11 @@ def test_a_map_of_times_without_a_zone_is_kept_in_delta(tmp_path: Path) -> None:
         {**COLUMNS, "first": times},
         {**COLUMNS, "first": times, "second": times},
     ):
-        beside: Any = in_delta(tmp_path)()
+        side_table: Any = in_delta(tmp_path)()
         rows = {name: [found if name in ("first", "second") else None] for name in more}
         schema = pa.schema([(name, arrow_type(type_)) for name, type_ in more.items()])
-        beside.add(more, [], pa.table(rows, schema), count=0)
-    read = beside.rows("true", ("first", "second")).to_pylist()
+        side_table.add(more, [], pa.table(rows, schema), count=0)
+    read = side_table.rows("true", ("first", "second")).to_pylist()
     assert sorted(map(str, read)) == sorted(
         str({"first": first, "second": second}) for first, second in ((None, None), (found, None), (found, found))
     )
@@ -75,13 +75,13 @@ def in_delta(folder: Path) -> Open:
     return partial(DeltaSideTable, places, ITEM, no_spark, CHANGES, {}, tuple)
 
 
-def add(beside: Any, kind: str, batch: int, *, type_: str = "bigint") -> None:
+def add(side_table: Any, kind: str, batch: int, *, type_: str = "bigint") -> None:
     columns = {**COLUMNS, "id": Type(type_)}
-    beside.add(columns, [], pa.table({KIND: [kind], names.BATCH: [batch]}), count=1, partition_by=KIND)
+    side_table.add(columns, [], pa.table({KIND: [kind], names.BATCH: [batch]}), count=1, partition_by=KIND)
 
 
-def written(beside: Any) -> list[tuple[str, int]]:
-    rows = beside.rows(f"{names.BATCH} > 0", (KIND, names.BATCH)).to_pylist()
+def written(side_table: Any) -> list[tuple[str, int]]:
+    rows = side_table.rows(f"{names.BATCH} > 0", (KIND, names.BATCH)).to_pylist()
     return sorted((row[KIND], row[names.BATCH]) for row in rows)
 
 
@@ -187,36 +187,36 @@ def test_a_trim_keeps_what_another_process_has_recorded_of_the_next_batch(
     player.deliver()
     player.meanwhile = meanwhile
     player.deliver()
-    beside, before = remembered
+    side_table, before = remembered
     assert ("change", 3) in before
-    assert [entry for entry in written(beside) if entry[1] == 3] == [entry for entry in before if entry[1] == 3]
+    assert [entry for entry in written(side_table) if entry[1] == 3] == [entry for entry in before if entry[1] == 3]
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("kind", LAKES)
 def test_a_trim_of_a_changed_change_log_is_refused(kind: str, spark: SparkSession, tmp_path: Path) -> None:
     lake = LAKES[kind](spark, tmp_path)
-    beside = lake.open(DIMENSION).change_log.change_log.table
-    add(beside, "change", 1)
-    since, rows = beside.version, beside.frame("true")
-    add(beside, "change", 2)
+    side_table = lake.open(DIMENSION).change_log.change_log.table
+    add(side_table, "change", 1)
+    since, rows = side_table.version, side_table.frame("true")
+    add(side_table, "change", 2)
     with pytest.raises(CommitConflict):
-        beside.replace(f"{KIND} = 'change'", [rows], since)
-    assert written(beside) == [("change", 1), ("change", 2)]
+        side_table.replace(f"{KIND} = 'change'", [rows], since)
+    assert written(side_table) == [("change", 1), ("change", 2)]
 
 
 @pytest.mark.spark
 def test_iceberg_keeps_few_snapshots(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    beside = LAKES["iceberg"](spark, tmp_path).open(DIMENSION).change_log.change_log.table
+    side_table = LAKES["iceberg"](spark, tmp_path).open(DIMENSION).change_log.change_log.table
     for batch in range(1, 5):
-        add(beside, "change", batch)
-    seen = beside.load()
-    beside.forget(f"{names.BATCH} <= 4")
-    beside.expire()
+        add(side_table, "change", batch)
+    seen = side_table.load()
+    side_table.forget(f"{names.BATCH} <= 4")
+    side_table.expire()
     with monkeypatch.context() as patch:
-        patch.setattr(beside, "load", lambda: seen)
-        assert written(beside) == [("change", batch) for batch in range(1, 5)]
+        patch.setattr(side_table, "load", lambda: seen)
+        assert written(side_table) == [("change", batch) for batch in range(1, 5)]
     for name, number, left in (("_MOST_KEPT", 2, 2), ("HOURS_KEPT", 0, 1)):
         monkeypatch.setattr(iceberg, name, number)
-        beside.expire()
-        assert len(beside.load().snapshots()) == left
+        side_table.expire()
+        assert len(side_table.load().snapshots()) == left

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from lakeward.adapters.formats.shared.storage import parquet_files
-from lakeward.adapters.formats.shared.storage.loaded_columns import kept_columns
+from lakeward.adapters.formats.shared.storage.loaded_columns import cached_columns
 from lakeward.adapters.formats.shared.storage.parquet_files import (
     MOST_FILES,
     StoredFile,
@@ -104,7 +104,7 @@ def test_only_columns_that_each_batch_reads_are_kept(wanted: Any, is_kept: bool)
     found = read_rows([stored], _same, schema, pa.table({"id": [1]}))
     assert found is not None
     assert found.num_rows == 1
-    assert (kept_columns(content, schema) is not None) is is_kept
+    assert (cached_columns(content, schema) is not None) is is_kept
 
 
 def test_columns_of_a_large_file_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +115,7 @@ def test_columns_of_a_large_file_are_not_kept(monkeypatch: pytest.MonkeyPatch) -
         found = read_rows([StoredFile("file", partial(BytesIO, data), BitMap64, content)], _same, wanted, _ONE)
         assert found is not None
         assert found["id"].to_pylist() == [1]
-        assert (kept_columns(content, wanted) is not None) is (len(ids) == 1)
+        assert (cached_columns(content, wanted) is not None) is (len(ids) == 1)
 
 
 def test_more_files_are_read_here_once_their_columns_are_kept() -> None:

@@ -78,7 +78,7 @@ def test_a_file_in_another_folder_is_found_too(folder: Folder) -> None:
 
 def test_a_lock_of_the_folder_is_free_afterwards(folder: Folder) -> None:
     for _ in range(2):
-        with folder.alone("shop.item"):
+        with folder.lock("shop.item"):
             pass
 
 

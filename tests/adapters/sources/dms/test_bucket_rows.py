@@ -63,10 +63,10 @@ class Landed:
         return [(name, table, 1, 5) for name in self.reads[-1].values() for table in (ITEM, ORDERS)]
 
     def take(
-        self, shared: SharedFiles, table: TableName = ITEM, past: ObjectHistory | None = None
+        self, shared: SharedFiles, table: TableName = ITEM, object_history: ObjectHistory | None = None
     ) -> list[SourceObject]:
         listed, _ = shared.folder.list(table) or ((), ())
-        return [*shared.select_for_table(table, listed, past or ObjectHistory(), has_more=False)]
+        return [*shared.select_for_table(table, listed, object_history or ObjectHistory(), has_more=False)]
 
     def parts(self) -> list[str]:
         """Return the tables of which rows wait, place by place; what is of somebody else is there always."""

@@ -62,13 +62,13 @@ class Landed:
         found, _ = self.folder.list(ITEM) or ((), ())
         return found
 
-    def take(self, past: ObjectHistory | None = None) -> Sequence[str]:
-        found = self.shared.select_for_table(ITEM, self.listed(), past or ObjectHistory(), has_more=False)
+    def take(self, object_history: ObjectHistory | None = None) -> Sequence[str]:
+        found = self.shared.select_for_table(ITEM, self.listed(), object_history or ObjectHistory(), has_more=False)
         return [item.name for item in found]
 
-    def refused(self, past: ObjectHistory | None = None) -> LakewardError:
+    def refused(self, object_history: ObjectHistory | None = None) -> LakewardError:
         with pytest.raises(LakewardError) as caught:
-            self.take(past)
+            self.take(object_history)
         return caught.value
 
 
@@ -105,9 +105,9 @@ def test_a_file_that_cannot_be_read_stops_all_from_it_on_and_is_not_read_again_a
     landed.spark.failing[SECOND] = java_error("java.io.IOException", message=f"{SECOND}: not in GZIP format")
     assert landed.take() == [FIRST]
     (applied, _) = landed.listed()
-    past = ObjectHistory(applied={FIRST: applied})
+    object_history = ObjectHistory(applied={FIRST: applied})
     reads = len(landed.spark.reads)
-    assert f"{SECOND} cannot be read" in landed.refused(past).what
+    assert f"{SECOND} cannot be read" in landed.refused(object_history).what
     assert len(landed.spark.reads) == reads
 
 

@@ -143,9 +143,9 @@ def listed(*names: str) -> list[SourceObject]:
 
 def test_files_of_days_are_counted_as_they_come() -> None:
     first = with_sink_orders(ORDERS, listed("orders-2026-12-30.json", "orders-2026-12-31.json"), ObjectHistory())
-    past = ObjectHistory(applied={item.name: item for item in first})
+    object_history = ObjectHistory(applied={item.name: item for item in first})
     later = with_sink_orders(
-        ORDERS, listed(*past.applied, "orders-2027-01-01.json", "orders-2027-12-31.json"), past
+        ORDERS, listed(*object_history.applied, "orders-2027-01-01.json", "orders-2027-12-31.json"), object_history
     )
     assert [(item.name, item.order) for item in later] == [
         ("orders-2026-12-30.json", 1),
@@ -157,24 +157,24 @@ def test_files_of_days_are_counted_as_they_come() -> None:
 
 def test_a_file_of_a_day_keeps_its_order_and_new_files_follow_it() -> None:
     before = SourceObject("orders-2026-12-31.json", (12 << 44) + 32, 1, 0)
-    past = ObjectHistory(applied={before.name: before})
-    found = with_sink_orders(ORDERS, listed(before.name, "orders-2027-01-01.json"), past)
+    object_history = ObjectHistory(applied={before.name: before})
+    found = with_sink_orders(ORDERS, listed(before.name, "orders-2027-01-01.json"), object_history)
     assert [item.order for item in found] == [before.order, before.order + 1]
 
 
 @pytest.mark.parametrize("is_archived", [False, True])
 def test_a_new_file_without_an_order_among_files_of_a_sink_is_refused(is_archived: bool) -> None:
     first = with_sink_orders(ORDERS, listed("orders+0+0000000000.json"), ObjectHistory())
-    past = ObjectHistory(applied={item.name: item for item in first})
-    there = [] if is_archived else list(past.applied)
+    object_history = ObjectHistory(applied={item.name: item for item in first})
+    there = [] if is_archived else list(object_history.applied)
     with pytest.raises(SourceError, match="order of files") as raised:
-        with_sink_orders(ORDERS, listed(*there, "backfill.json"), past)
+        with_sink_orders(ORDERS, listed(*there, "backfill.json"), object_history)
     assert "found backfill.json, and orders+0+0000000000.json" in str(raised.value.found)
     known = {"backfill.json": SourceObject("backfill.json", 7, 1, 0)}
     found = with_sink_orders(
         ORDERS,
         listed(*there, "backfill.json", "orders+0+0000000009.json"),
-        ObjectHistory(applied={**past.applied, **known}),
+        ObjectHistory(applied={**object_history.applied, **known}),
     )
     assert {item.order for item in found} == {7, 10} | ({1} if there else set()), "one that has its place keeps it"
 
@@ -185,7 +185,7 @@ class Sink:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.folder = Folder(root, Places(Place(FileNames(is_messages=True), "topics/{table}", "topics/{table}")))
-        self.past = ObjectHistory()
+        self.object_history = ObjectHistory()
 
     def write(self, *files: tuple[int, int]) -> None:
         for partition, offset in files:
@@ -196,10 +196,12 @@ class Sink:
     def apply(self) -> ObjectSelection:
         """Apply what waits; of an `ordered` table nothing may come below the last file any more."""
         dimension = Dimension(name=ORDERS, schema=Schema(()))
-        selection = select_files(self.folder, dimension, self.past, Limits(), with_sink_orders)
-        seen = {**self.past.applied, **{item.name: item for item in selection.objects}}
+        selection = select_files(self.folder, dimension, self.object_history, Limits(), with_sink_orders)
+        seen = {**self.object_history.applied, **{item.name: item for item in selection.objects}}
         last = max(seen.values(), key=lambda item: item.order)
-        self.past = replace(self.past, applied=seen, last_applied=last.name, object_watermark=last.order)
+        self.object_history = replace(
+            self.object_history, applied=seen, last_applied=last.name, object_watermark=last.order
+        )
         return selection
 
 

@@ -18,7 +18,7 @@ from line_feeds import table_of
 from lakeward.adapters.sources.files.file_columns import File, inspect_file
 from lakeward.adapters.sources.files.local.json_lines import SmallLines, with_flags
 from lakeward.adapters.sources.files.local.message_columns import line_parts, reader
-from lakeward.adapters.sources.files.local.message_columns.cells import typed
+from lakeward.adapters.sources.files.local.message_columns.cells import values_of
 from lakeward.adapters.sources.files.local.message_columns.log_positions import places_and_logs
 from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
 from lakeward.adapters.sources.files.local.messages.log_positions import place_and_log
@@ -146,10 +146,10 @@ def test_cells_are_those_of_plain_python(name: str, wire: Wire) -> None:
         texts = pa.array([text, None])
         if value is None:
             with pytest.raises(SparkNeeded):
-                typed(texts, column, written)
+                values_of(texts, column, written)
         else:
             fitting += 1
-            assert typed(texts, column, written).equals(pa.array([value, None], arrow_type(type_))), text
+            assert values_of(texts, column, written).equals(pa.array([value, None], arrow_type(type_))), text
     assert fitting > 1
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from fed import fed
+from feed_reader import read_feed
 from plain_feeds import FORMATS, PlainFeed, draw, moment, row_of, write
 from pyspark.sql import SparkSession
 
@@ -38,7 +38,7 @@ def test_the_table_has_the_newest_row_of_each_key(
 ) -> None:
     feed = draw(2, format_, KEYS)
     write(feed, landing(tmp_path))
-    found = fed(engine, tmp_path, "shop.item", ["id"], feed.columns, **feed.options)
+    found = read_feed(engine, tmp_path, "shop.item", ["id"], feed.columns, **feed.options)
     assert found.rejects == []
     times = feed.columns["rev"] == "timestamp"
     rows = {int(str(key[0])): dict(cells) for key, cells in found.rows.items()}
@@ -55,7 +55,7 @@ def test_other_words_give_other_rows(engine: SparkSession | None, tmp_path: Path
     feed = draw(2, "json", KEYS)
     write(feed, landing(tmp_path))
     wrong = {**feed.options, "operation": {"column": "what", "delete": ["never"]}}
-    found = fed(engine, tmp_path, "shop.item", ["id"], feed.columns, **wrong)
+    found = read_feed(engine, tmp_path, "shop.item", ["id"], feed.columns, **wrong)
     assert {int(str(key[0])) for key in found.rows} > rows_of(feed).keys()
 
 
@@ -80,7 +80,7 @@ def test_a_value_is_read_from_json_as_it_is_from_csv(spark: SparkSession, tmp_pa
         (place / f"1.{format_}").write_text("\n".join(lines) + "\n", "utf-8")
     patterns = {"due": "yyyyMMdd", "raw": "base64"}
     found = [
-        fed(
+        read_feed(
             spark,
             tmp_path,
             "shop.item",
@@ -102,7 +102,7 @@ def test_a_value_is_read_from_json_as_it_is_from_csv(spark: SparkSession, tmp_pa
 def test_lines_of_json_that_are_no_utf_8_are_named_so(spark: SparkSession, tmp_path: Path, coding: str) -> None:
     (landing(tmp_path) / "1.json").write_bytes('{"id": 1}\n{"id": 2}\n'.encode(coding))
     with pytest.raises(SourceError, match=r"1\.json is no UTF-8") as refused:
-        fed(spark, tmp_path, "shop.item", ["id"], {"id": "int"})
+        read_feed(spark, tmp_path, "shop.item", ["id"], {"id": "int"})
     assert "iconv" in str(refused.value.todo)
 
 
@@ -121,7 +121,9 @@ def test_a_path_names_the_operation_the_order_and_the_time(spark: SparkSession, 
     (place / "1.json").write_text("\n".join(lines[::2]), "utf-8")
     pq.write_table(pa.Table.from_pylist(told[1::2]), place / "2.parquet")
     columns = {"id": "bigint", "_cdc": "struct<op: string, at: timestamp>"}
-    found = fed(spark, tmp_path, "shop.item", ["id"], columns, operation=TOLD, order_by="_cdc.at", time="_cdc.at")
+    found = read_feed(
+        spark, tmp_path, "shop.item", ["id"], columns, operation=TOLD, order_by="_cdc.at", time="_cdc.at"
+    )
     assert (found.rejects, sorted(found.rows)) == ([], [(2,), (3,)])
     assert {(event.position.sequence, event.time) for event in found.events} == {
         (moment * 1_000_000, moment * 1_000_000) for moment in (int(row["_cdc"]["at"].timestamp()) for row in told)
@@ -144,7 +146,7 @@ def test_a_row_that_has_an_object_where_its_operation_should_be_is_refused(
         {"id": 8, "_cdc": {"op": 1}},
     ]
     (landing(tmp_path) / "1.json").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
-    found = fed(spark, tmp_path, "shop.item", ["id"], {"id": "int"}, operation=TOLD)
+    found = read_feed(spark, tmp_path, "shop.item", ["id"], {"id": "int"}, operation=TOLD)
     assert sorted(found.rows) == [(1,), (8,)]
     assert [reason for reason, _ in found.rejects] == ["operation"] * 5
 
@@ -170,7 +172,7 @@ def test_a_file_that_has_not_what_the_settings_name_stops_the_table(
 ) -> None:
     (landing(tmp_path) / "1.json").write_text(lines, "utf-8")
     with pytest.raises(LakewardError, match=said):
-        fed(spark, tmp_path, "shop.item", ["id"], PLAIN, **settings)
+        read_feed(spark, tmp_path, "shop.item", ["id"], PLAIN, **settings)
 
 
 @pytest.mark.parametrize(("column", "said"), [("_op", "no row of"), ("_cdc", "cannot be `operation`")])
@@ -179,7 +181,7 @@ def test_a_footer_that_has_not_what_the_settings_name_stops_the_table(
 ) -> None:
     pq.write_table(pa.Table.from_pylist([{"id": 1, "_cdc": {"op": "D"}}]), landing(tmp_path) / "1.parquet")
     with pytest.raises(LakewardError, match=said):
-        fed(engine, tmp_path, "shop.item", ["id"], {"id": "bigint"}, operation={"column": column})
+        read_feed(engine, tmp_path, "shop.item", ["id"], {"id": "bigint"}, operation={"column": column})
 
 
 @pytest.mark.spark
@@ -188,7 +190,7 @@ def test_csv_has_no_fields_in_a_column(spark: SparkSession, tmp_path: Path) -> N
     file = landing(tmp_path) / "1.csv"
     file.write_text("id,_cdc\n1,D\n", "utf-8")
     with pytest.raises(LakewardError) as refused:
-        fed(spark, tmp_path, "shop.item", ["id"], {"id": "int"}, operation=TOLD)
+        read_feed(spark, tmp_path, "shop.item", ["id"], {"id": "int"}, operation=TOLD)
     assert "CSV has no fields in a column" in str(refused.value.todo)
     file.write_text("id,_cdc.op\n1,D\n2,U\n", "utf-8")
-    assert fed(spark, tmp_path, "shop.item", ["id"], {"id": "int"}, operation=TOLD).rows.keys() == {(2,)}
+    assert read_feed(spark, tmp_path, "shop.item", ["id"], {"id": "int"}, operation=TOLD).rows.keys() == {(2,)}

@@ -184,9 +184,9 @@ def read_by_spark(table: TableFiles, lines: Sequence[str], spark: SparkSession) 
     if table.options.format == "json":
         return json_rows(frame, table.reading, {}, keeps_absent=table.options.absent == "unset")
     decoder = table.decoder
-    opened = decoder.opened(as_messages(frame, table.options.line), table.dimension.source)
+    opened = decoder.parse(as_messages(frame, table.options.line), table.dimension.source)
     own = strange(decoder.row, COLUMNS, decoder.not_columns)
-    return to_rows(opened, table.reading, decoder.decoded(table.reading), table.reading.written, own, OTHER_TABLE)
+    return to_rows(opened, table.reading, decoder.decode(table.reading), table.reading.written, own, OTHER_TABLE)
 
 
 def _alike(cells: Cells) -> str:

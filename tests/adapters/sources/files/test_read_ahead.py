@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from fed import rows_of
+from feed_reader import rows_of
 from item_messages import ITEM, insert_line
 from plain_sources import source_of
 

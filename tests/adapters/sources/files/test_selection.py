@@ -125,8 +125,8 @@ def test_an_older_folder_is_spliced_whole_after_one_of_its_files_changed(tmp_pat
     before = _settled(source, ObjectHistory(), Load(epoch=1, settles=10)).objects
     left = frozenset(item.version for item in before)
     files(tmp_path, "2026-11-22/part-9.csv")
-    past = ObjectHistory(earlier_versions=left, load=Load(epoch=2, settles=10))
-    newest = source.select_objects(dimension(Snapshots()), past).remaining
+    object_history = ObjectHistory(earlier_versions=left, load=Load(epoch=2, settles=10))
+    newest = source.select_objects(dimension(Snapshots()), object_history).remaining
     known = ObjectHistory(applied={item.name: item for item in newest}, earlier_versions=left)
     assert [*known.applied] == ["2026-11-22/part-9.csv"]
     _write_anew(tmp_path, of[1])
@@ -156,8 +156,8 @@ def test_a_file_whose_name_counts_too_far_stops_the_table(tmp_path: Path, name: 
 
 
 def test_files_of_keys_and_headers_of_a_sink_are_expected(tmp_path: Path) -> None:
-    beside = ["t+0+0000000001.keys.json", "t+0+0000000001.headers.json"]
-    source = files(tmp_path, "t+0+0000000001.json", "note.txt", *beside, format="debezium")
+    sidecars = ["t+0+0000000001.keys.json", "t+0+0000000001.headers.json"]
+    source = files(tmp_path, "t+0+0000000001.json", "note.txt", *sidecars, format="debezium")
     assert source.select_objects(dimension(), ObjectHistory()).unrelated_files == ("note.txt",)
 
 

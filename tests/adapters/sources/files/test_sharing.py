@@ -44,8 +44,8 @@ def test_a_folder_is_a_tables_own_where_no_other_table_reads_it(
     """And where the settings name it for the table, or by it."""
     of_tables = {table: options(own) for table, own in tables.items()}
     settings = options(folder)
-    beside = tables_sharing_folder(OWN, settings, of_tables, {OWN, OTHER})
-    assert has_own_folder(of_tables.get(OWN, settings), settings, beside) is is_own
+    sharing = tables_sharing_folder(OWN, settings, of_tables, {OWN, OTHER})
+    assert has_own_folder(of_tables.get(OWN, settings), settings, sharing) is is_own
 
 
 def group(reason: str | None, *, is_other: bool) -> Group:

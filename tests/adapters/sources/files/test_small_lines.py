@@ -85,7 +85,7 @@ def read(feed: Feed, spark: SparkSession) -> Read:
     items = [SourceObject(name, order, 1, 0) for order, name in enumerate(feed.names, 1)]
     lines, files = SmallLines(20_000), [File(item, feed.table.format_of(item.name)) for item in items]
     files = [*lines.with_versions(feed.table, files, Lines())]
-    assert lines.needed is None
+    assert lines.spark_error is None
     table = replace(feed.table, dimension=with_schema(feed.table, files))
     return Read(table, files, LocalFrame(lines.read(table, files), lambda: spark))
 

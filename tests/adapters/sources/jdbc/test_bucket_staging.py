@@ -170,7 +170,7 @@ def _die_behind(patched: pytest.MonkeyPatch, written: int) -> None:
 def test_where_the_feed_begins_lies_beside_the_snapshot(play: BucketPlay) -> None:
     of_rows(play, 1)
     source = play.open()
-    selection = source.select_snapshot(play.dimension, play.past, "topic", lambda: ["one", "two"])
+    selection = source.select_snapshot(play.dimension, play.object_history, "topic", lambda: ["one", "two"])
     assert source.starts(play.dimension, selection.objects[0]) == ["one", "two"]
     (key,) = (key for key in play.objects() if key.endswith("/starts.txt"))
     play.s3.client.delete_object(Bucket=play.name, Key=key)

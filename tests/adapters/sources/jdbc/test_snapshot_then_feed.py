@@ -99,7 +99,7 @@ class Shop:
         return self.change(made)
 
     @property
-    def past(self) -> ObjectHistory:
+    def object_history(self) -> ObjectHistory:
         return ObjectHistory(applied=dict(self.seen), has_no_batch=not self.batches, now=START)
 
     @property
@@ -108,14 +108,14 @@ class Shop:
 
     def take(self) -> ObjectSelection:
         source = self.open()
-        selection: ObjectSelection = source.select_objects(dimension_of(source), self.past)
+        selection: ObjectSelection = source.select_objects(dimension_of(source), self.object_history)
         return selection
 
     def step(self, dies: str = "") -> bool:
         """Take, read and commit a batch, unless the process dies `before` that, or `behind` it."""
         source = self.open()
         dimension = dimension_of(source)
-        selection = source.select_objects(dimension, self.past)
+        selection = source.select_objects(dimension, self.object_history)
         if not selection.objects:
             return False
         batch = source.read(dimension, selection, 1)
@@ -195,10 +195,10 @@ def test_the_table_becomes_the_database(seed: int, tmp_path: Path) -> None:
 class StartsBehindTheSnapshot(SnapshotThenFeed):
     """Finds where the feed begins once the rows were read."""
 
-    def _select_snapshot(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def _select_snapshot(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         topic = self.feed.landing.broker.find(TOPIC)
         assert topic is not None
-        selection = self.snapshot.select_snapshot(dimension, past, topic.id, list)
+        selection = self.snapshot.select_snapshot(dimension, object_history, topic.id, list)
         starts = [one.name for one in self.feed.starts(self.feed.landing.broker.find(TOPIC) or topic, START)]
         return replace(selection, objects=(*selection.objects, *self.feed.to_objects(dimension, starts)))
 
@@ -206,10 +206,10 @@ class StartsBehindTheSnapshot(SnapshotThenFeed):
 class StartsWithTheFirstLook(SnapshotThenFeed):
     """Begins the feed where the topic ends when it is first looked at."""
 
-    def _select_snapshot(self, dimension: Dimension, past: ObjectHistory) -> ObjectSelection:
+    def _select_snapshot(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         topic = self.feed.landing.broker.find(TOPIC)
         assert topic is not None
-        return self.snapshot.select_snapshot(dimension, past, topic.id, list)
+        return self.snapshot.select_snapshot(dimension, object_history, topic.id, list)
 
     def select_objects(self, dimension: Dimension, object_history: ObjectHistory) -> ObjectSelection:
         landing = self.feed.landing
@@ -369,9 +369,9 @@ def test_nothing_loads_such_a_table_anew_while_it_is_there(tmp_path: Path) -> No
     shop.run()
     source = shop.open()
     with pytest.raises(ConfigError, match="nothing begins it anew while it is there"):
-        source.select_objects(dimension_of(source), replace(shop.past, load=Load(epoch=2)))
+        source.select_objects(dimension_of(source), replace(shop.object_history, load=Load(epoch=2)))
     with pytest.raises(ConfigError, match="its full loads are snapshots"):
-        source.select_objects(replace(dimension_of(source), snapshots=Snapshots()), shop.past)
+        source.select_objects(replace(dimension_of(source), snapshots=Snapshots()), shop.object_history)
 
 
 def described(**types: tuple[str, str | None]) -> SourceTable:
@@ -436,7 +436,7 @@ def test_columns_that_are_left_out_are_not_read(tmp_path: Path) -> None:
     shop = begun(tmp_path)
     source = shop.open()
     source.snapshot.of_tables = {ITEM: source.snapshot.options.model_copy(update={"without": ["name"]})}
-    source.select_objects(dimension_of(source), shop.past)
+    source.select_objects(dimension_of(source), shop.object_history)
     assert [column.name for column in shop.database.queries[0].columns] == ["id"]
     assert shop.database.queries[0].table.names == ("id",)
 

@@ -91,7 +91,7 @@ def test_what_was_staged_and_is_gone_is_read_again(tmp_path: Path) -> None:
     noted = {item.name: item for item in play.take().objects}
     play.lose_staged()
     play.pass_by(1)
-    selection = play.open().select_objects(play.dimension, replace(play.past, waiting=noted))
+    selection = play.open().select_objects(play.dimension, replace(play.object_history, waiting=noted))
     assert selection.superseded == tuple(noted), "the ledger does not wait for it"
     assert (play.run(), play.names) == (1, play.expected)
 
@@ -114,7 +114,7 @@ def test_a_process_that_runs_once_asks_for_a_table_once(tmp_path: Path) -> None:
     play = of_rows(by_cursor(tmp_path), 1)
     source = replace(play.open(), runs_once=True)
     batches = 0
-    while (selection := source.select_objects(play.dimension, play.past)).objects:
+    while (selection := source.select_objects(play.dimension, play.object_history)).objects:
         play._apply(selection)
         source.archive(play.dimension, selection.objects)
         batches += 1
@@ -163,7 +163,7 @@ def test_what_a_reload_would_mean_is_told_without_reading(tmp_path: Path) -> Non
     play = of_rows(by_cursor(tmp_path), 1)
     play.run()
     queries = len(play.database.queries)
-    selection = play.open().select_objects(play.dimension, replace(play.past, load=Load(epoch=2)))
+    selection = play.open().select_objects(play.dimension, replace(play.object_history, load=Load(epoch=2)))
     assert (selection.objects, len(play.database.queries)) == ((), queries)
 
 
@@ -210,7 +210,7 @@ def test_a_table_that_the_database_lacks_or_that_has_no_key_is_refused(tmp_path:
         (replace(play.dimension, key=()), "needs a key"),
     ):
         with pytest.raises(LakewardError, match=words):
-            play.open().select_objects(dimension, play.past)
+            play.open().select_objects(dimension, play.object_history)
 
 
 def test_two_tables_of_one_read_the_same_rows(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_rows_of_a_snapshot_are_a_full_load_and_those_of_a_query_are_ordered_by_
     play._apply(selection)
     opened.archive(play.dimension, selection.objects)
     play.database.put(2, "new", 2.5)
-    batch = opened.read(play.dimension, opened.select_objects(play.dimension, play.past), 1)
+    batch = opened.read(play.dimension, opened.select_objects(play.dimension, play.object_history), 1)
     assert isinstance(batch.frame, LocalFrame)
     assert batch.facts.greatest is not None
     assert batch.facts.greatest.sequence == play.now + int(2.5 * SECOND)
@@ -355,8 +355,8 @@ def _kept_before_the_commit(monkeypatch: pytest.MonkeyPatch) -> None:
         land(self, table, *rest)  # type: ignore[arg-type]
         kept.extend(folder.name for folder in (self.root / "shop" / "item").glob("2*"))
 
-    def applied(past: ObjectHistory) -> Iterator[StagedRead]:
-        return (one for name in [*past.applied, *kept] if (one := StagedRead.of(name)))
+    def applied(object_history: ObjectHistory) -> Iterator[StagedRead]:
+        return (one for name in [*object_history.applied, *kept] if (one := StagedRead.of(name)))
 
     monkeypatch.setattr(staging.FolderStaging, "land", landed)
     monkeypatch.setattr(source, "_applied_reads", applied)

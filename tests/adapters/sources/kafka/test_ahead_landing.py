@@ -66,7 +66,7 @@ def test_what_does_not_land_ahead_lands_when_it_is_due(tmp_path: Path) -> None:
         asked.append(ranges)
         raise SourceError("messages did not land ahead")
 
-    source.landing.land_elsewhere = fail
+    source.landing.land_in_process = fail
     assert ids_of(own, source) == BATCHES
     assert asked
 
@@ -136,5 +136,5 @@ def test_a_table_without_further_messages_lets_others_land_ahead() -> None:
     assert not ahead.take(own)
     ahead.begin(other, {0: 0}, lambda positions: [OffsetRange("t", "id", 0, positions[0], positions[0] + 1)])
     assert ahead.take(other) == [OffsetRange("t", "id", 0, 0, 1)]
-    assert ahead.following(other) == [OffsetRange("t", "id", 0, 1, 2)]
+    assert ahead.peek(other) == [OffsetRange("t", "id", 0, 1, 2)]
     ahead.discard(other)

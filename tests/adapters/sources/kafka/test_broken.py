@@ -51,9 +51,9 @@ def the_group_is_told_after_the_commit(own: BrokerFeed) -> None:
     own.broker.create(TOPIC)
     own.send()
     own.step(crashes=True)
-    assert not own.broker.told
+    assert not own.broker.group_offsets
     own.step()
-    assert own.broker.told
+    assert own.broker.group_offsets
 
 
 LAWS: Final = (messages_are_applied_once, lost_messages_stop_the_table, the_group_is_told_after_the_commit)
@@ -63,26 +63,26 @@ LAWS: Final = (messages_are_applied_once, lost_messages_stop_the_table, the_grou
 
 
 class SkipsAnOffset(Landing):
-    def _waiting_ranges(
+    def _ranges_at_broker(
         self, table: TableName, topic: Topic, positions: Mapping[int, int]
     ) -> Sequence[OffsetRange]:
         found = {number: offset + (offset > 0) for number, offset in positions.items()}
-        return super()._waiting_ranges(table, topic, found)
+        return super()._ranges_at_broker(table, topic, found)
 
 
 class ForgetsAPartition(Landing):
-    def _waiting_ranges(
+    def _ranges_at_broker(
         self, table: TableName, topic: Topic, positions: Mapping[int, int]
     ) -> Sequence[OffsetRange]:
         found = {number: offset for number, offset in positions.items() if number == 0}
-        return super()._waiting_ranges(table, topic, found)
+        return super()._ranges_at_broker(table, topic, found)
 
 
 class JumpsOverLostOffsets(Landing):
     def _positions(
-        self, dimension: Dimension, past: ObjectHistory, topic: Topic, applied: Collection[OffsetRange]
+        self, dimension: Dimension, object_history: ObjectHistory, topic: Topic, applied: Collection[OffsetRange]
     ) -> tuple[list[OffsetRange], Mapping[int, int]]:
-        waiting, positions = super()._positions(dimension, past, topic, applied)
+        waiting, positions = super()._positions(dimension, object_history, topic, applied)
         return waiting, {number: max(offset, topic.partitions[number].low) for number, offset in positions.items()}
 
 
@@ -134,7 +134,7 @@ def landing_of_class(kind: type[Landing]) -> Callable[[KafkaSource], KafkaSource
 def uncommitted(source: KafkaSource) -> KafkaSource:
     broker = source.landing.broker
     assert isinstance(broker, FakeBroker)
-    source.landing.broker = Uncommitted(broker.made, broker.told, broker.log)
+    source.landing.broker = Uncommitted(broker.made, broker.group_offsets, broker.log)
     return source
 
 

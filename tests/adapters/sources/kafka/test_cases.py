@@ -13,7 +13,7 @@ import outside
 import pytest
 from brokers import RunningBroker
 from case_topics import read_by_broker
-from fed import differences, expected
+from feed_reader import differences, expected
 from message_cases import FEEDS
 
 EACH = [(table, columns, options, feed) for table, columns, options, feeds in FEEDS for feed in feeds]

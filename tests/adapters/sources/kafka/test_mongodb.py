@@ -11,7 +11,7 @@ import outside
 import pytest
 from brokers import RunningBroker
 from fake_broker import FakeBroker
-from fed import read_whole
+from feed_reader import read_whole
 from kafka_feeds import feed, no_secret
 
 from lakeward.adapters.sources.kafka.client import KafkaBroker

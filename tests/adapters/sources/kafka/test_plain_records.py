@@ -33,7 +33,7 @@ def read(own: BrokerFeed, types: str = "id bigint, a string", **more: Any) -> li
     )
     source = own.open()
     dimension: Dimension = replace(own.dimension(source), schema=schema, **more)
-    batch = source.read(dimension, source.select_objects(dimension, own.past()), 1)
+    batch = source.read(dimension, source.select_objects(dimension, own.object_history()), 1)
     assert isinstance(batch.frame, LocalFrame)
     found: list[Mapping[str, Any]] = batch.frame.rows.to_pylist()
     return found
@@ -147,9 +147,13 @@ def test_what_cannot_be_read_as_its_column_is_kept_with_its_place(tmp_path: Path
     own.broker.send(TOPIC, b'{"id":1}')
     assert own.apply() == [1]
     (line,) = map(json.loads, own.rejects)
-    beside = line.pop("_lakeward_record")
+    broker_fields = line.pop("_lakeward_record")
     assert line == {"id": "x", "a": "y"}
-    assert (beside["offset"], beside["key"], beside["headers"]) == (0, "k", [["h", "no UTF-8, in hexadecimal: ff"]])
+    assert (broker_fields["offset"], broker_fields["key"], broker_fields["headers"]) == (
+        0,
+        "k",
+        [["h", "no UTF-8, in hexadecimal: ff"]],
+    )
 
 
 def test_a_delete_that_names_no_row_is_not_passed_over(tmp_path: Path) -> None:
@@ -241,7 +245,7 @@ def test_settings_that_do_not_fit_are_refused(tmp_path: Path, options: Mapping[s
 
 def test_settings_of_a_table_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     name = feed(tmp_path).dimension(feed(tmp_path).open()).name
-    with pytest.raises(ConfigError, match="its topic is that of all tables"):
+    with pytest.raises(ConfigError, match="all tables share one topic"):
         feed(tmp_path, topics="events", tables={name: {"format": "json"}}).open()
     with pytest.raises(ConfigError, match="settings are not right"):
         feed(tmp_path, tables={name: {"record_key": ["id"]}}).open()
@@ -251,4 +255,4 @@ def test_ranges_of_offsets_are_no_snapshots(tmp_path: Path) -> None:
     own = rows_feed(tmp_path)
     source = own.open()
     with pytest.raises(ConfigError, match="its full loads are snapshots"):
-        source.select_objects(replace(own.dimension(source), snapshots=1), own.past())
+        source.select_objects(replace(own.dimension(source), snapshots=1), own.object_history())

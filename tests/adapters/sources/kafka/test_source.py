@@ -469,7 +469,7 @@ def test_two_tables_of_one_topic_share_files_whatever_their_pace(tmp_path: Path,
     random = Random(seed)
     own = feed(tmp_path, partitions=2, max_messages=3)
     other = feed(tmp_path, partitions=0, max_messages=5)
-    own.broker, own.beside, other.beside = other.broker, other, own
+    own.broker, own.sibling, other.sibling = other.broker, other, own
     own.broker.create(TOPIC, 2)
     other.name = TableName("shop", "orders_history")
     for _ in range(40):
@@ -495,10 +495,10 @@ def test_the_group_is_told_after_the_commit_and_never_asked(tmp_path: Path) -> N
     own.send(0)
     own.send(1)
     own.step(crashes=True)
-    assert own.broker.told == {}
+    assert own.broker.group_offsets == {}
     own.apply()
-    assert own.broker.told == {"lakeward.shop.orders": {0: 1, 1: 1}}
-    own.broker.told["lakeward.shop.orders"] = {0: 99, 1: 0}  # whatever others do to the group
+    assert own.broker.group_offsets == {"lakeward.shop.orders": {0: 1, 1: 1}}
+    own.broker.group_offsets["lakeward.shop.orders"] = {0: 99, 1: 0}  # whatever others do to the group
     own.send(0)
     assert own.apply() == [1, 2, 3]
 
@@ -527,7 +527,7 @@ def test_a_group_that_cannot_be_told_changes_nothing(tmp_path: Path, monkeypatch
         ({"start": "first"}, '"earliest", "latest" or a time'),
         ({"format": "csv"}, "format"),
         ({"format": "dms-json", "places": "arrival"}, "`places` is for"),
-        ({"path": "s3://bucket/x"}, "cannot wait in s3"),
+        ({"path": "s3://bucket/x"}, "cannot be staged in s3"),
         ({"security": {"protocol": "SASL_SSL"}}, "takes `sasl_mechanism`, `username` and `password`"),
         ({"security": {"username": "u"}}, "are for a protocol with SASL"),
         ({"security": {"sasl_mechanism": "AWS_MSK_IAM", "region": "x"}}, "are for a protocol with SASL"),
@@ -542,7 +542,7 @@ def test_a_group_that_cannot_be_told_changes_nothing(tmp_path: Path, monkeypatch
     ],
 )
 def test_settings_that_do_not_fit_are_refused(tmp_path: Path, options: Mapping[str, Any], words: str) -> None:
-    with pytest.raises(ConfigError, match=r"settings are not right|cannot wait") as raised:
+    with pytest.raises(ConfigError, match=r"settings are not right|cannot be staged") as raised:
         feed(tmp_path, **options).open()
     assert words in str(raised.value)
     assert "secret!" not in str(raised.value)

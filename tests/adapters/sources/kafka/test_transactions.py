@@ -630,7 +630,7 @@ def test_commits_end_between_transactions_whatever_comes(tmp_path: Path, seed: i
 def check_two(folder: Path, random: Random) -> None:
     """Check the same of two tables of one topic: each may find what the other one has landed, or half of it."""
     made, other = feed(folder, max_messages=2), feed(folder, max_messages=7)
-    other.own.broker, other.own.beside, made.own.beside = made.own.broker, made.own, other.own
+    other.own.broker, other.own.sibling, made.own.sibling = made.own.broker, made.own, other.own
     other.own.name = TableName("shop", "orders_history")
     other.sent = made.sent
     made.own.broker.create(TOPIC, 2)

@@ -40,9 +40,9 @@ def as_listed(_table: TableName, listed: list[SourceObject], _past: ObjectHistor
     return listed
 
 
-def take(folder: Folder, past: ObjectHistory | None = None) -> ObjectSelection:
+def take(folder: Folder, object_history: ObjectHistory | None = None) -> ObjectSelection:
     return select_files(
-        folder, Dimension(name=TABLE, schema=Schema(())), past or ObjectHistory(), Limits(), as_listed
+        folder, Dimension(name=TABLE, schema=Schema(())), object_history or ObjectHistory(), Limits(), as_listed
     )  # type: ignore[arg-type]
 
 
@@ -80,11 +80,11 @@ def test_from_the_mark_on_only_what_does_not_precede_it_is_listed(s3: Buckets, m
     whole = take(folder, ObjectHistory())
     applied = (*whole.objects, *whole.remaining)[:1_150]
     seen = {item.name: item for item in applied}
-    past = ObjectHistory(
+    object_history = ObjectHistory(
         applied=seen, object_watermark=applied[-1].order, last_applied=applied[-1].name, start=applied[-1].name
     )
     s3.requests.clear()
-    selection = take(folder, past)
+    selection = take(folder, object_history)
     assert [item.name for item in selection.objects] == CHANGES[1_149:]
     [listing] = s3.listings()
     assert listing.asked["start-after"] < f"landing/shop/orders/{applied[-1].name}"

@@ -39,9 +39,13 @@ def applied(folder: Folder) -> SourceObject:
     return SourceObject(item.name, item.order, item.size, item.modified, folder.etag(ITEM, item.name))
 
 
-def chosen(folder: Folder, past: ObjectHistory) -> ObjectSelection:
+def chosen(folder: Folder, object_history: ObjectHistory) -> ObjectSelection:
     return select_files(
-        folder, Dimension(name=ITEM, schema=Schema(())), past, Limits(), lambda _table, listed, _past: listed
+        folder,
+        Dimension(name=ITEM, schema=Schema(())),
+        object_history,
+        Limits(),
+        lambda _table, listed, _past: listed,
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fed import Read, fed
+from feed_reader import FeedContents, read_feed
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.sources.messages.message import UNAVAILABLE
@@ -19,9 +19,9 @@ IMAGE = {"id": 1, "note": None, "size": 0.5}
 AFTER = {"id": 1, "note": "n", "size": 2.5}
 
 
-def read(engine: SparkSession | None, folder: Path, messages: list[dict[str, Any]], **said: Any) -> Read:
+def read(engine: SparkSession | None, folder: Path, messages: list[dict[str, Any]], **said: Any) -> FeedContents:
     (folder / "0.json").write_text("".join(json.dumps(message) + "\n" for message in messages), "utf-8")
-    return fed(engine, folder, "shop.item", [], COLUMNS, match=Match.IMAGE, **said)
+    return read_feed(engine, folder, "shop.item", [], COLUMNS, match=Match.IMAGE, **said)
 
 
 def debezium(op: str, before: dict[str, Any] | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from captures import ITEM, NAME, TYPES, Capture, Event, draw
-from fed import fed, rows_of, session
+from feed_reader import read_feed, rows_of, session
 from pyspark.sql import DataFrame, SparkSession
 
 from lakeward.adapters.sources.dms.paths.file_names import PLACES
@@ -153,7 +153,7 @@ def test_a_place_that_was_not_logged_keeps_what_it_has(engine: SparkSession | No
     line = json.dumps({"op": "u", "before": None, "after": {"id": 1, **values}, "source": source})
     (tmp_path / "1.json").write_text(line.replace(str(far), "-9.9999999E7") + "\n", "utf-8")
     types = {"id": "int", "shape": "string", "spot": "string", "other": "string"}
-    read = fed(engine, tmp_path, "shop.item", ["id"], types, format="debezium")
+    read = read_feed(engine, tmp_path, "shop.item", ["id"], types, format="debezium")
     (event,) = read.events
     assert {name for name, cell in event.cells.items() if cell is UNSET} == {"shape", "spot"}
 
@@ -168,7 +168,7 @@ def test_a_key_that_was_not_logged_is_that_of_the_message_or_none(
     records = [{"key": {"id": "a"}, "value": update}, {"value": update}]
     (tmp_path / "1.json").write_text("".join(json.dumps(record) + "\n" for record in records), "utf-8")
     types = {"id": "string", "note": "string"}
-    read = fed(engine, tmp_path, "shop.item", ["id"], types, format="debezium", line="record")
+    read = read_feed(engine, tmp_path, "shop.item", ["id"], types, format="debezium", line="record")
     assert [event.cells for event in read.events] == [{"id": "a", "note": "n"}]
     assert [reason for reason, _ in read.rejects] == ["null_key"]
 
@@ -183,7 +183,7 @@ def test_a_number_that_becomes_0_as_a_double_does_not_fit(spark: SparkSession, t
     messages = [json.dumps({"op": "c", "before": None, "after": row, "source": source}) for row in rows]
     lines = [line.replace("0.5", ("1e-400", "0e-400")[key % 2]) for key, line in enumerate(messages)]
     (tmp_path / "1.json").write_text("\n".join(lines) + "\n", "utf-8")
-    read = fed(spark, tmp_path, "shop.item", ["id"], types, format="debezium")
+    read = read_feed(spark, tmp_path, "shop.item", ["id"], types, format="debezium")
     assert sorted(key for (key,) in read.rows) == [1, 3, 5, 7]
     assert [reason for reason, _ in read.rejects] == ["cast"] * 4
 
@@ -195,7 +195,7 @@ def test_a_decimal_that_is_a_number_of_json_is_no_base64(engine: SparkSession | 
     lines = [json.dumps({"op": "c", "before": None, "after": row, "source": source}) for row in rows]
     (tmp_path / "1.json").write_text("\n".join(lines) + "\n", "utf-8")
     types = {"id": "decimal(20,0)", "price": "decimal(12,2)"}
-    read = fed(engine, tmp_path, "shop.item", ["id"], types, format="debezium")
+    read = read_feed(engine, tmp_path, "shop.item", ["id"], types, format="debezium")
     assert [tuple(map(str, row.values())) for row in read.rows.values()] == [
         ("12345678", "-1.50"),
         ("12345679", "1.50"),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fed import Read, fed
+from feed_reader import FeedContents, read_feed
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.sources.messages.message import UNAVAILABLE
@@ -49,11 +49,11 @@ def read(
     key: str = "id",
     name: str = "{}.json",
     **options: Any,
-) -> Read:
+) -> FeedContents:
     for number, lines in enumerate(files):
         (folder / name.format(number)).write_text("\n".join(lines) + "\n", "utf-8")
     said = {"format": "debezium", "line": "record", **options}
-    return fed(engine, folder, "shop.item", [key], COLUMNS, lateness=lateness, **said)
+    return read_feed(engine, folder, "shop.item", [key], COLUMNS, lateness=lateness, **said)
 
 
 LOADED = [message(1, "r", key, row(key, key, "long")) for key in (1, 5, 7)]
@@ -170,7 +170,7 @@ def test_rows_without_a_key_have_no_halves(engine: SparkSession | None, tmp_path
     ]
     (tmp_path / "0.json").write_text("\n".join([*LOADED, *change]) + "\n", "utf-8")
     said = {"format": "debezium", "line": "record"}
-    found = fed(engine, tmp_path, "shop.item", [], COLUMNS, lateness=ORDERED, **said)
+    found = read_feed(engine, tmp_path, "shop.item", [], COLUMNS, lateness=ORDERED, **said)
     assert [event.operation.value for event in found.events][3:] == ["delete", "insert", "delete", "insert"]
     assert found.key_halves == 0
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fed import Read, fed
+from feed_reader import FeedContents, read_feed
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.sources.messages.decoded import NAMELESS
@@ -45,10 +45,10 @@ def record(key: int, *, topic: str | None = None) -> Mapping[str, Any]:
     return {"topic": topic, "key": {"id": key}, "value": envelope(key)}
 
 
-def read(engine: SparkSession | None, folder: Path, messages: Sequence[Any], **options: Any) -> Read:
+def read(engine: SparkSession | None, folder: Path, messages: Sequence[Any], **options: Any) -> FeedContents:
     (folder / "a.json").write_text("".join(f"{json.dumps(one)}\n" for one in messages))
     options = {"format": "debezium", **options}
-    return fed(engine, folder, "shop.item", ["id"], {"id": "int", "note": "string"}, **options)
+    return read_feed(engine, folder, "shop.item", ["id"], {"id": "int", "note": "string"}, **options)
 
 
 FLAT, DMS, RECORD = {"form": "flattened"}, {"format": "dms-json"}, {"line": "record"}
@@ -101,5 +101,5 @@ def test_a_flattened_row_without_an_operation_is_a_change(
     """So that what looks for lost changes sees it; a table without a key takes no updates."""
     (tmp_path / "a.json").write_text(json.dumps({**row(1), "__lsn": 7, "__deleted": "false"}) + "\n")
     types = {"id": "int", "note": "string"}
-    found = fed(engine, tmp_path, "shop.item", key, types, format="debezium", form="flattened")
+    found = read_feed(engine, tmp_path, "shop.item", key, types, format="debezium", form="flattened")
     assert [event.operation for event in found.events] == [operation]

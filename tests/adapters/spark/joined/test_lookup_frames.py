@@ -104,8 +104,10 @@ def read(spark: SparkSession, source: JoinedSource, rows: Rows) -> DataFrame:
     """Return the rows of a source as a joined table reads them from a lake."""
     stored = source.table.stored.schema
     listed = ", ".join(f"{column.name} {ddl(column.type)}" for column in stored)
-    beside = [f"CAST(NULL AS {ddl(type_)}) AS {own}" for own, type_ in row_columns(source.table).items()]
-    frame = to_frame(spark, [tuple(one[c.name] for c in stored) for one in rows], listed).selectExpr("*", *beside)
+    row_cells = [f"CAST(NULL AS {ddl(type_)}) AS {own}" for own, type_ in row_columns(source.table).items()]
+    frame = to_frame(spark, [tuple(one[c.name] for c in stored) for one in rows], listed).selectExpr(
+        "*", *row_cells
+    )
     lineage = SimpleNamespace(commit_showing={1: "now"}.get)
     table: Any = SimpleNamespace(lineage=lambda: lineage, as_of={"now": frame}.get)
     progress = JoinProgress(batch=1, digest="", passed={source.name: SourceCommit(1, "now")})

@@ -39,8 +39,8 @@ def why_not_typed(column: Column, written: Writing) -> str | None:
     return why_not_read(column.type, written)
 
 
-def typed(texts: pa.Array, column: Column, written: Writing) -> pa.Array:
-    """Return the values of the cells of a column, given as texts.
+def values_of(texts: pa.Array, column: Column, written: Writing) -> pa.Array:
+    """Return the typed values of cells of a column, which are texts.
 
     Raises SparkNeeded for a text that does not fit: such rows go into quarantine, which Spark prepares.
     """
@@ -49,8 +49,8 @@ def typed(texts: pa.Array, column: Column, written: Writing) -> pa.Array:
     values, is_odd = _usual_values(texts, column.type, written)
     if not pc.any(is_odd).as_py():
         return values
-    read, others = reader_of(column.type, written), texts.filter(is_odd).dictionary_encode()
-    read_values = pa.array(map(read, others.dictionary.to_pylist()), values.type)
+    reader, others = reader_of(column.type, written), texts.filter(is_odd).dictionary_encode()
+    read_values = pa.array(map(reader, others.dictionary.to_pylist()), values.type)
     if read_values.null_count:
         raise SparkNeeded(f"a value does not fit the column {column.name}")
     return pc.replace_with_mask(values, is_odd, read_values.take(others.indices))

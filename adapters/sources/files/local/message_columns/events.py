@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from lakeward.adapters.sources.files.json_lines.envelope_rows import EnvelopeRows
 from lakeward.adapters.sources.files.json_lines.frames import UNDECLARED
-from lakeward.adapters.sources.files.local.message_columns.cells import typed, why_not_typed
+from lakeward.adapters.sources.files.local.message_columns.cells import values_of, why_not_typed
 from lakeward.adapters.sources.files.local.message_columns.log_positions import no_places, places_and_logs
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.messages.debezium import INITIAL_SNAPSHOT, OPERATIONS
@@ -164,7 +164,7 @@ class MessageEvents:
     def _typed(self, cells: pa.Array, column: Column) -> pa.Array:
         if self.rows.envelopes.columns[column.name] is not None:
             return cells
-        return typed(cells, column, self.reading.written.get(column.name, PLAIN))
+        return values_of(cells, column, self.reading.written.get(column.name, PLAIN))
 
     def _before(self, decoded: pa.RecordBatch, name: str) -> pa.Array:
         return decoded.column(cell_before(self.rows.envelopes.before.index(name)))

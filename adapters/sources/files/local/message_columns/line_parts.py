@@ -22,17 +22,17 @@ _BYTES: Final = 4 * 1024**2
 """The bytes of a part."""
 
 _MOST_FAILURES: Final = 8
-"""How often a part may be halved: its messages may be decoded apart, but one of another form ends the attempt."""
+"""The most decoding failures of a part: after each one it is halved, after the last one Spark reads the batch."""
 
 
 def line_parts(table: TableFiles, file: File) -> Iterator[LinePart]:
     """Yield the parts of a file, unpacked; raises SparkNeeded if it cannot be unpacked."""
-    first = 1
+    first_line = 1
     try:
-        with open_unpacked(table, file.item.name) as opened:
-            while data := opened.read(_BYTES) + opened.readline():
-                yield LinePart(data, first)
-                first += data.count(b"\n")
+        with open_unpacked(table, file.item.name) as file_lines:
+            while data := file_lines.read(_BYTES) + file_lines.readline():
+                yield LinePart(data, first_line)
+                first_line += data.count(b"\n")
     except (OSError, EOFError, zlib.error) as error:
         raise SparkNeeded(f"{file.item.name} cannot be read to its end") from error
 
@@ -42,7 +42,7 @@ class LinePart:
     """A part of a file: its lines as bytes, and the number of the first line."""
 
     data: bytes
-    first: int
+    first_line: int
 
     @property
     def size(self) -> int:
@@ -52,7 +52,7 @@ class LinePart:
     def decoded(self, envelopes: Envelopes) -> Sequence[pa.RecordBatch]:
         """Return the messages, decoded."""
         lines = self.lines()
-        numbers = pa.array(np.arange(self.first, self.first + len(lines)), pa.int64())
+        numbers = pa.array(np.arange(self.first_line, self.first_line + len(lines)), pa.int64())
         columns = {VALUE: lines, NAME: pa.nulls(len(lines), pa.string()), LINE: numbers}
         return envelopes.decode(pa.RecordBatch.from_pydict(columns), _MOST_FAILURES)
 

@@ -62,8 +62,8 @@ def _pairs(high: pa.Array, low: pa.Array) -> pa.Array:
 
 def _joined(high: pa.Array, *parts: tuple[pa.Array, int]) -> pa.Array:
     """Return numbers with the digits of `high` and of `parts`, each of which is padded to a number of digits."""
-    padded = [pc.utf8_lpad(part, digits, "0") for part, digits in parts]
-    return pc.binary_join_element_wise(high, *padded, "")
+    columns = [pc.utf8_lpad(part, digits, "0") for part, digits in parts]
+    return pc.binary_join_element_wise(high, *columns, "")
 
 
 def _digits(values: pa.Array, most: int) -> pa.Array:
@@ -71,12 +71,12 @@ def _digits(values: pa.Array, most: int) -> pa.Array:
     is_number = pc.and_(pc.ascii_is_decimal(values), pc.less_equal(pc.binary_length(values), most))
     is_number = pc.fill_null(is_number, True)
     if not pc.all(is_number).as_py():
-        raise SparkNeeded("a position in the log is no whole number, or a great one")
+        raise SparkNeeded("a position in the log is no whole number, or has too many digits")
     return values
 
 
 def _logs(is_known: pa.Array, follows: pa.Array | pa.Scalar) -> pa.Array:
-    """Return the logs of positions that are known; in the others than those that follow, transactions overlap."""
+    """Return the logs of known positions. Transactions overlap, except where `follows` is true."""
     return pc.if_else(is_known, pc.if_else(follows, f"{FOLLOWS} ", f"{OVERLAP} "), _NO_TEXT)
 
 

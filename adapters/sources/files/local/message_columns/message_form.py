@@ -20,7 +20,7 @@ class LinesNeeded(Exception):
 
 
 class MessageForm(Protocol):
-    """Knows the form of staged files."""
+    """The form of staged files: how messages and their schemas are read."""
 
     def are_lines(self, table: TableFiles, files: Sequence[File]) -> bool:
         """Return whether all files are of lines, which Spark and plain Python can read."""
@@ -35,7 +35,7 @@ class MessageForm(Protocol):
         ...
 
     def reading_schemas(self) -> MessageForm:
-        """Return the form of the same files, of which each message is read for its schema."""
+        """Return a form of the same files that reads the schema of each message."""
         ...
 
     def described(self, table: TableFiles, files: Sequence[File]) -> TableFiles | None:

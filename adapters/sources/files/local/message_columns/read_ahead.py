@@ -1,6 +1,6 @@
 """Events of the files that the next batch of a table will take, read while the last one is resolved and committed.
 
-Most of the CPU of a batch of messages is for reading them, on all cores; what follows needs one of them.
+Reading a batch of messages takes most of its CPU time and uses all cores. The steps after it use one core.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class AheadReader:
     """Reads the events of batches, and those of the next batch of one table ahead.
 
     Memory holds the events of at most one batch that was read ahead, until its table asks for its next batch. Other
-    tables read nothing ahead meanwhile: where several tables are at work, all cores are.
+    tables read nothing ahead meanwhile, because several tables at work already use all cores.
     """
 
     pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "read-ahead"))
@@ -38,7 +38,7 @@ class AheadReader:
         `find_next` is called in another thread, and may wait. Raises SparkNeeded if Spark must read the batch.
         """
         ahead = self._take(batch)
-        # What failed is read again: the file may have been written to at that moment.
+        # A batch that failed is read again: a file may have been written to at that moment.
         events = batch.read() if ahead is None or ahead.exception() is not None else ahead.result()
         with self.lock:
             if find_next is not None and (self.ahead is None or self.ahead.is_empty):

@@ -34,7 +34,7 @@ A batch has more than the default `max_bytes` (256 MiB) if one file has.
 """
 
 MOST_BYTES_AHEAD: Final = 384 * 1024**2
-"""The most bytes of the files of a batch that is read ahead, whose events are in memory beside those of another."""
+"""The most bytes of the files of a batch that is read ahead, whose events are in memory with those of another."""
 
 _PARTS_A_CORE: Final = 2
 
@@ -44,7 +44,7 @@ class Part(Protocol):
 
     @property
     def size(self) -> int:
-        """How many bytes it counts of `MOST_BYTES`."""
+        """The number of bytes of `MOST_BYTES` that it counts."""
         ...
 
     def decoded(self, envelopes: Envelopes) -> Sequence[pa.RecordBatch]:
@@ -58,7 +58,7 @@ PartsOf: TypeAlias = Callable[[TableFiles, File], Iterator[Part]]
 
 @dataclass(frozen=True, slots=True)
 class MessageBatch:
-    """The files of a batch of messages, and how they are read: equal ones have the same events."""
+    """The files of a batch of messages, and how they are read. Equal values have the same events."""
 
     table: TableFiles = field(compare=False)
     files: tuple[File, ...]
@@ -103,13 +103,13 @@ def _rows_of(table: TableFiles, files: Sequence[File]) -> EnvelopeRows:
     """Return the reader of a table's messages; raises SparkNeeded if Arrow cannot decode them by the settings."""
     others = [file.item.name for file in files if file.format != "debezium" or is_packed_otherwise(file.item.name)]
     if others or table.options.path_columns or table.has_others:
-        raise SparkNeeded("its files have other rows than messages of Debezium in their usual form")
+        raise SparkNeeded("its files have rows other than Debezium messages in their usual form")
     rows = EnvelopeRows.of(table)
     if rows is None:
         raise SparkNeeded("its messages have no form that Arrow decodes")
-    why = why_not_events(table)
-    if why is not None:
-        raise SparkNeeded(why)
+    reason = why_not_events(table)
+    if reason is not None:
+        raise SparkNeeded(reason)
     return rows
 
 
@@ -126,4 +126,4 @@ class _PartReader:
                 raise SparkNeeded("a message has another form than the usual one")
             return pa.concat_tables(map(self.events.of, decoded))
         except (pa.ArrowException, OverflowError, ValueError) as error:
-            raise SparkNeeded(f"a line has what Arrow does not hold: {error}") from error
+            raise SparkNeeded(f"a line has a value that Arrow cannot hold: {error}") from error

@@ -39,9 +39,12 @@ class ParsedMessage:
     in the message, `operation` the one after key changes were linked. `other` is the other key of a key change, by
     the message's headers. `broken` says in words what is wrong with the message. `is_of_none` marks messages of no
     row, `is_of_other` those of another table, which is `other_table` if the message has a row, and `is_nameless`
-    those that do not name a table although they must. The rest concerns key changes: `needs` marks an insert with
-    values that were not logged, `previous_key` is the old key of its row, `moved` marks a delete that is half of a
-    key change, and `enters` and `leaves` mark halves by headers that are applied as a delete and an insert.
+    those that do not name a table although they must.
+
+    The other fields are about key changes. `lacks_values` marks an insert with values that were not logged, and
+    `previous_key` is the old key of its row. `is_moved_delete` marks a delete that is half of a key change.
+    `is_old_key_half` and `is_new_key_half` mark the delete and the insert of a key change by headers, if both are
+    applied.
     """
 
     message: Message
@@ -58,11 +61,11 @@ class ParsedMessage:
     is_of_none: bool = False
     is_of_other: bool = False
     is_nameless: bool = False
-    needs: bool = False
+    lacks_values: bool = False
     previous_key: Object | None = None
-    moved: bool = False
-    enters: bool = False
-    leaves: bool = False
+    is_moved_delete: bool = False
+    is_new_key_half: bool = False
+    is_old_key_half: bool = False
     operation: str | None = None
 
     @property
@@ -73,7 +76,7 @@ class ParsedMessage:
 
 @dataclass(slots=True)
 class LocalDebezium:
-    """Parser of the messages of one table; `words` are the texts that stand for values that were not logged."""
+    """Parser of the messages of one table; `words` are the placeholders of values that were not logged."""
 
     decoder: Debezium
     table: TableName
@@ -90,7 +93,7 @@ class LocalDebezium:
 
     def open(self, message: Message) -> ParsedMessage:
         """Parse a message."""
-        parsed = ParsedMessage(message, broken=message.wrong)
+        parsed = ParsedMessage(message, broken=message.problem)
         parsed.is_tombstone = is_tombstone(message.value)
         op = self._open_row(parsed) if self.decoder.is_flat else self._open_envelope(parsed)
         header = message.new_key if message.old_key is None else message.old_key
@@ -136,8 +139,8 @@ class LocalDebezium:
     def _open_row(self, parsed: ParsedMessage) -> str | None:
         body = parsed.message.body
         if body is not None and "payload" in body and len(body) - ("schema" in body) == 1:
-            parsed.after, wrong = self.documents.parse_part(body["payload"])
-            parsed.broken = wrong
+            parsed.after, problem = self.documents.parse_part(body["payload"])
+            parsed.broken = problem
         else:
             parsed.after = body
         op = None if parsed.after is None else text_of(parsed.after.get("__op"))
@@ -154,8 +157,8 @@ class LocalDebezium:
         after = parsed.after or {}
 
         def field(name: str) -> str | None:
-            own = after.get(f"__{name}")
-            return text_of(after.get(f"__source_{name}") if own is None else own)
+            value = after.get(f"__{name}")
+            return text_of(after.get(f"__source_{name}") if value is None else value)
 
         return field
 
@@ -187,66 +190,71 @@ class LocalDebezium:
             op = self.decoder.without_op if op is None else op
         return op if op is None else OPERATIONS.get(op, op)
 
-    def _is_of_none(self, it: Object | None) -> bool:
+    def _is_of_none(self, body: Object | None) -> bool:
         """Return whether an object without an operation is a heartbeat, a transaction marker or a schema change."""
-        if it is None:
+        if body is None:
             return False
-        is_heartbeat = it.keys() == {HEARTBEAT} and HEARTBEAT not in self.decoder.key
-        is_marker = MARKER <= it.keys() <= {*MARKER, HEARTBEAT}
-        return is_heartbeat or is_marker or it.keys() >= SCHEMA_CHANGE
+        is_heartbeat = body.keys() == {HEARTBEAT} and HEARTBEAT not in self.decoder.key
+        is_marker = MARKER <= body.keys() <= {*MARKER, HEARTBEAT}
+        return is_heartbeat or is_marker or body.keys() >= SCHEMA_CHANGE
 
     # Key changes.
 
     def _link(self, parsed: ParsedMessage) -> None:
         """Set the fields of halves of key changes that have headers."""
         message, links_all = parsed.message, self.decoder.links_all
-        parsed.needs = parsed.own_operation == "insert" and parsed.after is not None and self.has_word(parsed.after)
+        parsed.lacks_values = (
+            parsed.own_operation == "insert" and parsed.after is not None and self.has_placeholder(parsed.after)
+        )
         if message.old_key is None and message.new_key is None:
             return
-        is_half = self.tells(message.key) and self.tells(parsed.other)
-        enters = parsed.own_operation == "insert" and message.old_key is not None and is_half
-        leaves = parsed.own_operation == "delete" and message.new_key is not None and is_half
-        if enters and (links_all or parsed.needs):
+        is_half = self.has_key_columns(message.key) and self.has_key_columns(parsed.other)
+        is_new_key_half = parsed.own_operation == "insert" and message.old_key is not None and is_half
+        is_old_key_half = parsed.own_operation == "delete" and message.new_key is not None and is_half
+        if is_new_key_half and (links_all or parsed.lacks_values):
             parsed.previous_key, parsed.operation = parsed.other, "update"
-        parsed.moved = links_all and leaves
+        parsed.is_moved_delete = links_all and is_old_key_half
         has_halves = self.decoder.has_halves
-        parsed.enters, parsed.leaves = has_halves and enters, has_halves and leaves
+        parsed.is_new_key_half, parsed.is_old_key_half = (
+            has_halves and is_new_key_half,
+            has_halves and is_old_key_half,
+        )
 
-    def has_word(self, row: Object) -> bool:
+    def has_placeholder(self, row: Object) -> bool:
         """Return whether a row has a value that was not logged."""
         try:
             return not self.words.isdisjoint(row.values())
         except TypeError:  # a list or an object has no hash
-            return any(self.is_word(value) for value in row.values())
+            return any(self.is_placeholder(value) for value in row.values())
 
-    def is_word(self, value: Any) -> bool:
+    def is_placeholder(self, value: Any) -> bool:
         """Return whether a value is a placeholder for one that was not logged."""
         if value.__class__ is str:
             return value in self.words
         return value.__class__ in (list, dict) and text_of(value) in self.words
 
-    def tells(self, keys: Object | None) -> bool:
+    def has_key_columns(self, keys: Object | None) -> bool:
         """Return whether the key of a message has each column of the table's key."""
         return keys is not None and all(keys.get(name) is not None for name in self.decoder.key)
 
-    def gone(self, parsed: ParsedMessage, name: str) -> Any:
+    def deleted_key_cell(self, parsed: ParsedMessage, name: str) -> Any:
         """Return a key cell of a deleted row."""
         keys = parsed.message.key
-        own = None if keys is None else keys.get(name)
+        cell = None if keys is None else keys.get(name)
         image = parsed.after if self.decoder.is_flat else parsed.before
-        made_up = None if image is None else image.get(name)
+        image_cell = None if image is None else image.get(name)
         if self.decoder.before_images == "whole":
-            return made_up if own is None else own
-        return made_up if keys is None else own
+            return image_cell if cell is None else cell
+        return image_cell if keys is None else cell
 
     def transaction(self, parsed: ParsedMessage) -> str | None:
         """Return the name of a message's transaction; None without one."""
         field = self.field_of(parsed)
-        own = parsed.block
+        id_ = parsed.block
         if self.decoder.is_flat and parsed.after is not None:
-            own = text_of(parsed.after.get("__transaction_id"))
-        if own is not None:
-            return transaction_name(own)
+            id_ = text_of(parsed.after.get("__transaction_id"))
+        if id_ is not None:
+            return transaction_name(id_)
         return next((t for t in map(field, _TRANSACTION) if t is not None), None)
 
 
@@ -267,13 +275,13 @@ def or_star(name: str | None) -> str:
     return "*" if name is None else name
 
 
-def differs(name: str | None, own: str) -> bool:
-    """Return whether a name differs from `own`; case is ignored, and a missing name does not differ."""
-    if name is None or (name == own and name == name.lower()):
+def differs(name: str | None, expected: str) -> bool:
+    """Return whether a name differs from `expected`; case is ignored, and a missing name does not differ."""
+    if name is None or (name == expected and name == name.lower()):
         return False
     if not name.isascii():
         raise SparkNeeded("a message names a table in letters beyond ASCII")
-    return name.lower() != own.lower()
+    return name.lower() != expected.lower()
 
 
 def is_tombstone(value: Any) -> bool:

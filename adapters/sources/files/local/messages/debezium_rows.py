@@ -56,7 +56,7 @@ class DebeziumRows:
             message.line,
             None if parsed.is_of_other else message.line.text,
             self._cells(parsed, unset or (), columns),
-            self._was(parsed, columns),
+            self._before_cells(parsed, columns),
             unset=unset,
             has_image=self._has_image(parsed, columns),
             operation=operation,
@@ -73,7 +73,7 @@ class DebeziumRows:
                 TOMBSTONE: self._is_tombstone(parsed),
                 HAS_DELETED: self.local.decoder.is_flat and "__deleted" in (after or {}),
                 OLD_KEY_UNKNOWN: self._is_old_key_unknown(parsed),
-                KEY_HALF: parsed.enters or parsed.leaves,
+                KEY_HALF: parsed.is_new_key_half or parsed.is_old_key_half,
                 DATABASE: parsed.database,
                 INITIAL: is_read and field("snapshot") in INITIAL_SNAPSHOT,
             },
@@ -98,20 +98,22 @@ class DebeziumRows:
             cells = [after.get(name) for name in columns.names]
         for name in columns.key:
             if operation == "delete":
-                cells[columns.places[name]] = self.local.gone(parsed, name)
-            elif self.local.is_word(cells[columns.places[name]]):
+                cells[columns.places[name]] = self.local.deleted_key_cell(parsed, name)
+            elif self.local.is_placeholder(cells[columns.places[name]]):
                 cells[columns.places[name]] = (parsed.message.key or {}).get(name)
         return cells
 
     def _unset(self, after: Object, operation: str | None, columns: Columns) -> list[str] | None:
         """Return the columns that were not sent: not logged, or missing in the after image of an update."""
         may_lack = operation == "update"
-        if not (may_lack and not after.keys() >= columns.others_set) and not self.local.has_word(after):
+        if not (may_lack and not after.keys() >= columns.others_set) and not self.local.has_placeholder(after):
             return None
-        unsent = [n for n in columns.others if (may_lack and n not in after) or self.local.is_word(after.get(n))]
+        unsent = [
+            n for n in columns.others if (may_lack and n not in after) or self.local.is_placeholder(after.get(n))
+        ]
         return unsent or None
 
-    def _was(self, parsed: ParsedMessage, columns: Columns) -> list[Any]:
+    def _before_cells(self, parsed: ParsedMessage, columns: Columns) -> list[Any]:
         is_told = parsed.operation == "update" or (not columns.key and parsed.operation == "delete")
         if not is_told or (parsed.previous_key is None and (self.local.decoder.is_flat or parsed.before is None)):
             return [None] * len(columns.before_columns)
@@ -133,7 +135,7 @@ class DebeziumRows:
         is_complete = self.local.decoder.before_images == "whole" and not self.local.decoder.is_flat
         if not is_complete or not columns.before_columns or parsed.before is None:
             return False
-        return all(name in parsed.before for name in columns.before_columns) and not self.local.has_word(
+        return all(name in parsed.before for name in columns.before_columns) and not self.local.has_placeholder(
             parsed.before
         )
 
@@ -142,8 +144,8 @@ class DebeziumRows:
 
         It is the time of the source, not that of the connector. At least one of the two is None.
         """
-        of, prefix = (parsed.after, "__source_ts_") if self.local.decoder.is_flat else (parsed.source, "ts_")
-        texts = {f"{prefix}{unit}": text_of((of or {}).get(f"{prefix}{unit}")) for unit in ("us", "ns", "ms")}
+        fields, prefix = (parsed.after, "__source_ts_") if self.local.decoder.is_flat else (parsed.source, "ts_")
+        texts = {f"{prefix}{unit}": text_of((fields or {}).get(f"{prefix}{unit}")) for unit in ("us", "ns", "ms")}
         micros, nanos, millis = map(number, texts.values())
         if micros is None and nanos is not None:
             if abs(nanos) >= 10**21:
@@ -163,16 +165,18 @@ class DebeziumRows:
         message, operation = parsed.message, parsed.operation
         if message.body is None or parsed.broken is not None:
             return _WORDS if parsed.broken in (None, NO_OBJECT) else parsed.broken
-        why = None if self.local.decoder.documents is None else self.local.field_of(parsed)(WHY_NOT_READ)
-        if why is not None:
-            return why
+        reason = None if self.local.decoder.documents is None else self.local.field_of(parsed)(WHY_NOT_READ)
+        if reason is not None:
+            return reason
         if operation is None:
             return "the message has no operation, as one that was flattened"
         if operation in _LEAVES_ROW and parsed.after is None:
             return IMAGE_AS_TEXT if _has_text(message.body) else _NO_IMAGE
         has_header = message.old_key is not None or message.new_key is not None
         is_half = self.local.decoder.links_all and parsed.own_operation in ("insert", "delete") and has_header
-        is_lost = is_half and self.local.tells(message.key) and not self.local.tells(parsed.other)
+        is_lost = (
+            is_half and self.local.has_key_columns(message.key) and not self.local.has_key_columns(parsed.other)
+        )
         return "the header with the other key of a key change tells no key" if is_lost else None
 
     def _is_blank(self, parsed: ParsedMessage) -> bool:
@@ -181,7 +185,7 @@ class DebeziumRows:
             is_none = self.local.decoder.tombstones != "delete"
         else:
             is_none = parsed.message.body is not None and (parsed.operation == "m" or parsed.is_of_none)
-        return is_none or parsed.moved or parsed.is_of_other
+        return is_none or parsed.is_moved_delete or parsed.is_of_other
 
     def _is_tombstone(self, parsed: ParsedMessage) -> bool:
         return parsed.is_tombstone and not parsed.is_of_other and parsed.message.line.text.strip(_BLANK) != ""
@@ -195,10 +199,12 @@ class DebeziumRows:
             raise SparkNeeded("the key of a message is no JSON")
         for document in (parsed.message.body, parsed.message.whole_key):
             payload = (document or {}).get("payload")
-            objects = [of for of in (document, payload) if of.__class__ is dict]
-            objects += [of[part] for of in list(objects) for part in _IMAGES if of.get(part).__class__ is dict]
-            values = [of.get(name) for of in objects]
-            if any(it is not None and it.__class__ is not str and text_of(it) == text for it in values):
+            objects = [body for body in (document, payload) if body.__class__ is dict]
+            objects += [
+                body[part] for body in list(objects) for part in _IMAGES if body.get(part).__class__ is dict
+            ]
+            values = [body.get(name) for body in objects]
+            if any(cell is not None and cell.__class__ is not str and text_of(cell) == text for cell in values):
                 return True
         return False
 

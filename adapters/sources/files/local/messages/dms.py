@@ -12,7 +12,7 @@ from lakeward.adapters.sources.files.local.rows import Columns, Row, strange_nam
 from lakeward.adapters.sources.files.local.values.documents import NO_OBJECT, Object, text_of
 from lakeward.adapters.sources.files.local.values.typed_values import reader_of
 from lakeward.adapters.sources.messages.decoded import LONGEST_NAME, NAMELESS, OTHER_TABLE, PLAIN, ROWS_GONE
-from lakeward.adapters.sources.messages.dms import GONE, NO_IMAGE, OPERATIONS, OTHER_KIND, DmsMessages
+from lakeward.adapters.sources.messages.dms import NO_IMAGE, OPERATIONS, OTHER_KIND, ROW_REMOVALS, DmsMessages
 from lakeward.core.dimension import TableName
 from lakeward.core.schema import Type
 
@@ -41,42 +41,42 @@ class LocalDms:
         is_row = kind != "control"
         has_row = is_of_other and is_row and data is not None
         data = None if is_of_other else data
-        operation, when = text_of(metadata.get("operation")), _time_text(metadata)
+        operation, time_text = text_of(metadata.get("operation")), _time_text(metadata)
         transaction = text_of(metadata.get("transaction-id"))
         other = f"{or_star(schema)}.{or_star(table)}"[:LONGEST_NAME] if has_row else None
-        cells, time = data or {}, None if when is None else _MOMENT(when)
+        cells, time = data or {}, None if time_text is None else _MOMENT(time_text)
         return Row(
             message.line,
             None if is_of_other else message.line.text,
             [cells.get(name) for name in columns.names],
-            self._was(operation, data, before, columns),
+            self._before_cells(operation, data, before, columns),
             has_image=self._has_image(operation, data, before, columns),
             operation=operation if operation is None else OPERATIONS.get(operation, operation),
             time=time,
-            unread_time=None if when is None or time is not None else f"the time of metadata: {when}",
+            unread_time=None if time_text is None or time is not None else f"the time of metadata: {time_text}",
             sequence=no_place(operation == "load"),
-            transaction=when if transaction is None else transaction,
+            transaction=time_text if transaction is None else transaction,
             broken=_broken(
                 *(message, kind),
-                lacks=data is None or meta is None,
+                lacks_part=data is None or meta is None,
                 image_is_no_object=before is None and image is not None,
                 is_nameless=is_nameless,
             ),
             is_blank=is_of_other or message.is_bare or not is_row,
             strange=strange_names(data, columns.places.keys(), self.decoder.not_columns),
-            extra={OTHER_TABLE: other, ROWS_GONE: not is_row and operation in GONE and not is_of_other},
+            extra={OTHER_TABLE: other, ROWS_GONE: not is_row and operation in ROW_REMOVALS and not is_of_other},
         )
 
-    def _was(
+    def _before_cells(
         self, operation: str | None, data: Object | None, before: Object | None, columns: Columns
     ) -> list[Any]:
         is_change = operation == "update" or (not columns.key and operation == "delete")
         prefix = self.decoder.before_prefix
         if not is_change:
             return [None] * len(columns.before_columns)
-        own = {} if data is None or prefix is None else {n: data.get(prefix + n) for n in columns.before_columns}
+        cells = {} if data is None or prefix is None else {n: data.get(prefix + n) for n in columns.before_columns}
         image = before or {}
-        return [image.get(name) if own.get(name) is None else own[name] for name in columns.before_columns]
+        return [image.get(name) if cells.get(name) is None else cells[name] for name in columns.before_columns]
 
     def _has_image(
         self, operation: str | None, data: Object | None, before: Object | None, columns: Columns
@@ -84,12 +84,12 @@ class LocalDms:
         """Return whether a message has all values before the change; a missing one is not certainly NULL."""
         prefix, image, cells = self.decoder.before_prefix, before or {}, data or {}
 
-        def was(name: str) -> bool:
+        def is_set(name: str) -> bool:
             return name in image or (prefix is not None and prefix + name in cells)
 
         before_columns = columns.before_columns
         return bool(before_columns) and all(
-            was(name) or (operation == "delete" and name in cells) for name in before_columns
+            is_set(name) or (operation == "delete" and name in cells) for name in before_columns
         )
 
 
@@ -100,13 +100,13 @@ def _time_text(metadata: Object) -> str | None:
 
 
 def _broken(
-    message: Message, kind: str, *, lacks: bool, image_is_no_object: bool, is_nameless: bool
+    message: Message, kind: str, *, lacks_part: bool, image_is_no_object: bool, is_nameless: bool
 ) -> str | None:
     if message.body is None:
-        return "the message is not a JSON object" if message.wrong in (None, NO_OBJECT) else message.wrong
+        return "the message is not a JSON object" if message.problem in (None, NO_OBJECT) else message.problem
     if kind == "control":
         return None
-    if lacks:
+    if lacks_part:
         return "the message lacks data or metadata"
     if kind != "data":
         return OTHER_KIND

@@ -18,57 +18,57 @@ _ROWS = frozenset(OPERATIONS.values())
 class _Half:
     """A message that may be half of a key change; `adapters.sources.messages.key_changes.Half` defines the fields.
 
-    `enters` is the key that the row left, if the message before is its delete. `leaves` says that the message after
-    it is its insert.
+    `old_key` is the key that the row left, if the preceding message is its delete. `is_delete_of_pair` is True if
+    the following message is its insert.
     """
 
     message: ParsedMessage
     transaction: str | None
     keys: Object | None
-    lacks: bool
+    lacks_values: bool
     topic: str
-    enters: Object | None = None
-    leaves: bool = False
+    old_key: Object | None = None
+    is_delete_of_pair: bool = False
 
 
-def link(opened: Sequence[ParsedMessage], decoder: LocalDebezium) -> None:
+def link(messages: Sequence[ParsedMessage], decoder: LocalDebezium) -> None:
     """Link inserts that lack values with the deletes before them; messages must be in order of files and lines."""
-    halves = [_half(message, decoder) for message in opened]
-    for alike in _by_topic(halves, decoder.decoder.partitions).values():
-        for one, other in pairwise(alike):
-            is_told = one.keys is not None and one.transaction is not None and one.transaction == other.transaction
-            if one.message.own_operation == "delete" and other.lacks and is_told:
-                other.enters, one.leaves = one.keys, True
-    for message in _left_behind(halves, decoder.decoder.key):
+    halves = [_half(message, decoder) for message in messages]
+    for topic_halves in _by_topic(halves, decoder.decoder.partitions).values():
+        for one, other in pairwise(topic_halves):
+            has_key = one.keys is not None and one.transaction is not None and one.transaction == other.transaction
+            if one.message.own_operation == "delete" and other.lacks_values and has_key:
+                other.old_key, one.is_delete_of_pair = one.keys, True
+    for message in _rows_with_reused_keys(halves, decoder.decoder.key):
         message.previous_key, message.operation = message.other, "update"
-    is_sure = _sure(halves) if _has_partitions(decoder.decoder.partitions) else None
+    paired = _paired_transactions(halves) if _has_partitions(decoder.decoder.partitions) else None
     for half in halves:
-        message, sure = half.message, is_sure is None or (half.topic, half.transaction) in is_sure
-        if half.lacks:
+        message, is_pair = half.message, paired is None or (half.topic, half.transaction) in paired
+        if half.lacks_values:
             message.operation = "update"
-        if half.enters is not None and message.previous_key is None and sure:
-            message.previous_key = half.enters
-        message.moved = message.moved or (half.leaves and sure)
+        if half.old_key is not None and message.previous_key is None and is_pair:
+            message.previous_key = half.old_key
+        message.is_moved_delete = message.is_moved_delete or (half.is_delete_of_pair and is_pair)
 
 
 def _half(message: ParsedMessage, decoder: LocalDebezium) -> _Half:
-    keys = {name: decoder.gone(message, name) for name in decoder.decoder.key}
-    is_told = bool(keys) and all(value is not None for value in keys.values())
-    lacks = message.needs and message.previous_key is None
+    keys = {name: decoder.deleted_key_cell(message, name) for name in decoder.decoder.key}
+    has_key = bool(keys) and all(value is not None for value in keys.values())
+    lacks_values = message.lacks_values and message.previous_key is None
     return _Half(
-        message, decoder.transaction(message), keys if is_told else None, lacks, message.message.topic or ""
+        message, decoder.transaction(message), keys if has_key else None, lacks_values, message.message.topic or ""
     )
 
 
-def _left_behind(halves: Sequence[_Half], key: Sequence[str]) -> Iterator[ParsedMessage]:
-    """Yield the rows that get a key which another row leaves later in the transaction, by their headers."""
+def _rows_with_reused_keys(halves: Sequence[_Half], key: Sequence[str]) -> Iterator[ParsedMessage]:
+    """Yield rows whose new key, by their headers, is left by another row later in the transaction."""
     places: set[tuple[str, str, Sequence[str | None]]] = set()
     for half in reversed(halves):
         message, cells = half.message, half.message.message.key
-        if half.transaction is None or cells is None or not (message.enters or message.leaves):
+        if half.transaction is None or cells is None or not (message.is_new_key_half or message.is_old_key_half):
             continue
         place = (half.topic, half.transaction, tuple(text_of(cells.get(name)) for name in key))
-        if message.leaves:
+        if message.is_old_key_half:
             places.add(place)
         elif place in places:
             yield message
@@ -89,12 +89,12 @@ def _by_topic(halves: Sequence[_Half], partitions: Mapping[str, int]) -> Mapping
     return groups
 
 
-def _sure(halves: Sequence[_Half]) -> set[tuple[str, str | None]]:
+def _paired_transactions(halves: Sequence[_Half]) -> set[tuple[str, str | None]]:
     """Return the transactions in which each delete and each insert that lacks values is half of a pair."""
     counts: dict[tuple[str, str | None], list[int]] = defaultdict(lambda: [0, 0, 0])
     for half in halves:
         count = counts[half.topic, half.transaction]
-        count[0] += half.enters is not None
-        count[1] += half.message.own_operation == "delete" and not half.message.moved
-        count[2] += half.lacks
+        count[0] += half.old_key is not None
+        count[1] += half.message.own_operation == "delete" and not half.message.is_moved_delete
+        count[2] += half.lacks_values
     return {place for place, (pairs, deletes, inserts) in counts.items() if pairs == deletes == inserts}

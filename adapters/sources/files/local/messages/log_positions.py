@@ -37,9 +37,9 @@ def place_and_log(field: Field, is_read: bool) -> tuple[str, str | None]:
     'lsn: 0/16B3748'
     """
     if (lsn := field("lsn")) is not None:
-        commit, own = _commit(field), number(lsn)
+        commit, own_position = _commit(field), number(lsn)
         log = f"{OVERLAP} " if commit is None else _log(field) or f"{FOLLOWS} "
-        return _place_or_field(_pair(own if commit is None else commit, own), "lsn", lsn), log
+        return _place_or_field(_pair(own_position if commit is None else commit, own_position), "lsn", lsn), log
     if file := field("file"):
         server = field("server_id")
         named = f"{OVERLAP}{_FILE_END.sub('', _plain(file))} {server if server not in (None, '0') else ''}"
@@ -47,8 +47,10 @@ def place_and_log(field: Field, is_read: bool) -> tuple[str, str | None]:
     if (commit_lsn := field("commit_lsn")) is not None:
         return _place_or_field(_sql_server(_plain(commit_lsn)), "commit_lsn", commit_lsn), _log(field)
     if (scn := field("scn")) is not None:
-        commit, own = number(field("commit_scn")), number(scn)
-        return _place_or_field(_pair(own if commit is None else commit, own), "scn", scn), _log(field)
+        commit, own_position = number(field("commit_scn")), number(scn)
+        return _place_or_field(_pair(own_position if commit is None else commit, own_position), "scn", scn), _log(
+            field
+        )
     return no_place(is_read), None
 
 

@@ -18,7 +18,7 @@ _BLANK: Final = " \t\r\n"
 class Message:
     """A message of a line.
 
-    `value` is its value as a text or JSON value, and `body` the object in it, or None; `wrong` says in words why
+    `value` is its value as a text or JSON value, and `body` the object in it, or None; `problem` says in words why
     there is none. `key` is the key of the row, `whole_key` the key with its schema. `old_key` and `new_key` are the
     headers of a key change.
     """
@@ -26,7 +26,7 @@ class Message:
     line: Line
     value: Any
     body: Object | None
-    wrong: str | None
+    problem: str | None
     key: Object | None = None
     whole_key: Object | None = None
     is_key_broken: bool = False
@@ -52,10 +52,10 @@ def message_of(
     if not is_record:
         text = line.text if of_mongodb is None else of_mongodb.envelope(line.text)
         return Message(line, text, *documents.parse_line(text or ""))
-    record, wrong = documents.parse_line(line.text)
+    record, problem = documents.parse_line(line.text)
     key = None if record is None else record.get("key")
     if record is None or "value" not in record:
-        message = Message(line, line.text, record, wrong)
+        message = Message(line, line.text, record, problem)
     else:
         value = record["value"]
         if of_mongodb is not None:
@@ -91,7 +91,7 @@ def _header(headers: Any, name: str) -> Any:
         case dict():
             value = headers.get(name)
         case list() if len({header.__class__ for header in headers}) <= 1:
-            value = next((header for called, header in map(_pair, headers) if called == name), None)
+            value = next((header for header_name, header in map(_pair, headers) if header_name == name), None)
         case _:
             if name in (text_of(headers) or ""):
                 raise SparkNeeded("the headers of a message are a text")

@@ -82,9 +82,9 @@ class Documents:
             return None, None
         if len(text) > _LONGEST:
             raise SparkNeeded("a line is longer than 1 MiB")
-        value, wrong = self._value(self._without_schemas(text), text)
-        if wrong is not None:
-            return None, wrong
+        value, problem = self._value(self._without_schemas(text), text)
+        if problem is not None:
+            return None, problem
         if value.__class__ is not dict:
             return None, None if value is None else NO_OBJECT
         if not self._constants and '"schema"' in text:

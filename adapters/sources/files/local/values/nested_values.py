@@ -35,10 +35,10 @@ def nested_reader(type_: Type) -> Part:
     read = _reader(type_)
 
     def of_column(value: Any) -> Any:
-        typed = read(value)
-        if typed is None:
+        typed_value = read(value)
+        if typed_value is None:
             raise SparkNeeded(f"a value of a column of {type_.name}s has another form")
-        return typed
+        return typed_value
 
     return of_column
 
@@ -76,11 +76,11 @@ def _of(kind: type, read: Part) -> Part:
 
 
 def _struct(parts: Mapping[str, Part]) -> Part:
-    alike = {name.lower() for name in parts}
+    lower_names = {name.lower() for name in parts}
 
     def read_fields(value: Mapping[str, Any]) -> Mapping[str, Any]:
         for name in value.keys() - parts.keys():
-            if name.lower() in alike or not name.isascii():
+            if name.lower() in lower_names or not name.isascii():
                 raise SparkNeeded("a field of a struct may be written in other letters")
         return {name: read(value.get(name)) for name, read in parts.items()}
 

@@ -127,9 +127,9 @@ def _unscaled_reader(type_: Type, scale: int) -> Read:
         unscaled = _unscaled(data)
         if unscaled is None:
             return None
-        moved = type_.scale - own_scale
-        digits, rest = (unscaled * 10**moved, 0) if moved >= 0 else divmod(abs(unscaled), 10**-moved)
-        digits = -digits if moved < 0 and unscaled < 0 else digits
+        shift = type_.scale - own_scale
+        digits, rest = (unscaled * 10**shift, 0) if shift >= 0 else divmod(abs(unscaled), 10**-shift)
+        digits = -digits if shift < 0 and unscaled < 0 else digits
         return Decimal(digits).scaleb(-type_.scale, _WIDE) if not rest and abs(digits) < most else None
 
     return read
@@ -152,14 +152,14 @@ def _unscaled(data: str) -> int | None:
     decoded = a2b_base64(data)
     value = int.from_bytes(decoded, "big", signed=True)
     if abs(value) > _MOST - 2**33 and len(decoded) <= 16:
-        raise SparkNeeded("a decimal has more than 38 digits, or hardly less")
+        raise SparkNeeded("a decimal has more than 38 digits, or almost as many")
     return value if 1 <= len(decoded) <= 16 else None
 
 
 def _digits(value: Any) -> str | None:
     """Return the digits of a `VariableScaleDecimal` as a text, because no type of a table has every scale."""
     if value.__class__ is not dict:
-        raise SparkNeeded("a number that tells its scale is no object")
+        raise SparkNeeded("a number with a scale of its own is no object")
     scale, data = _parts(value)
     unscaled = _unscaled(data)
     if unscaled is None:

@@ -169,7 +169,7 @@ KNOWN: Final = frozenset({"recorded_versions_are_not_rewritten"})
 NUMBERED: Final = frozenset({"a_version_keeps_its_number"})
 """The law of surrogate numbers, which is slow. The gate tests how they are assigned in each partition."""
 
-WAYS: Final = {
+HISTORY_CASES: Final = {
     "iceberg": {"tracking one column", "of kinds"},
     "delta": {"of kinds"},
     "hudi": {"by the day of the run"},
@@ -177,10 +177,10 @@ WAYS: Final = {
 """The cases of histories that the gate tries on a format. The others are long."""
 
 
-def other_ways(kind: str) -> set[str]:
+def other_history_cases(kind: str) -> set[str]:
     """Return the cases of histories that are long on a format."""
     (law,) = (law for law in LAWS if law.name == "any_order_and_any_crash_give_the_same_history")
-    return {*law.cases} - WAYS[kind]
+    return {*law.cases} - HISTORY_CASES[kind]
 
 
 TRIMMED: Final = frozenset(

@@ -35,7 +35,7 @@ Cells = Mapping[str, Cell]
 
 
 @dataclass(frozen=True)
-class Read:
+class FeedContents:
     """The contents of the files of a table: dimension with columns, events, and rejected rows."""
 
     dimension: Dimension
@@ -45,9 +45,9 @@ class Read:
     skipped: int
     key_halves: int
 
-    def of(self, pattern: str) -> Read:
-        own = [e for e in self.events if re.fullmatch(pattern, self.files[e.position.object])]
-        return replace(self, events=own)
+    def of(self, pattern: str) -> FeedContents:
+        events = [e for e in self.events if re.fullmatch(pattern, self.files[e.position.object])]
+        return replace(self, events=events)
 
     @property
     def folded(self) -> FoldResult:
@@ -62,7 +62,7 @@ class Read:
         return {column.name: str(column.type) for column in self.dimension.schema}
 
 
-def fed(
+def read_feed(
     spark: SparkSession | None,
     folder: Path,
     table: str,
@@ -74,7 +74,7 @@ def fed(
     match: Match = Match.KEY,
     others: Sequence[str] = (),
     **options: Any,
-) -> Read:
+) -> FeedContents:
     """Read all files of a table, batch by batch, by Spark, or without Spark by plain Python.
 
     Tables of messages share one folder. `others` are further tables of it.
@@ -94,23 +94,23 @@ def fed(
     )
 
 
-def read_whole(source: Source[Frame], dimension: Dimension) -> Read:
+def read_whole(source: Source[Frame], dimension: Dimension) -> FeedContents:
     """Read all objects of a table, batch by batch."""
     halves = 0
-    seen: dict[str, Any] = {}
+    applied: dict[str, Any] = {}
     rows: list[Mapping[str, Any]] = []
     columns: dict[str, Column] = {}
-    while (selection := source.select_objects(dimension, ObjectHistory(applied=seen))).objects:
+    while (selection := source.select_objects(dimension, ObjectHistory(applied=applied))).objects:
         batch = source.read(dimension, selection, 1)
         rows += rows_of(batch.frame)
         halves += batch.facts.key_halves
         columns |= {column.name: column for column in batch.facts.schema}
-        seen |= {item.object.name: item.object for item in batch.facts.objects}
+        applied |= {item.object.name: item.object for item in batch.facts.objects}
         batch.close()
     dimension = replace(dimension, schema=Schema(tuple(columns.values())))
-    return Read(
+    return FeedContents(
         dimension=dimension,
-        files={item.order: item.name for item in seen.values()},
+        files={item.order: item.name for item in applied.values()},
         events=[_event(row, dimension) for row in rows if row[names.REASON] is None],
         rejects=[
             (row[names.REASON], row[names.DETAIL]) for row in rows if row[names.REASON] not in (None, SKIPPED)

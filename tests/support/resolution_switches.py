@@ -26,5 +26,5 @@ def use_spark_in_commands(patch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise SparkNeeded("a test is of its way")
 
-    for way in ("resolve_small_batch", "resolve_columns"):
-        patch.setattr(resolver, way, refuse)
+    for function in ("resolve_small_batch", "resolve_columns"):
+        patch.setattr(resolver, function, refuse)

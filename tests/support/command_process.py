@@ -1,4 +1,6 @@
-"""Commands in a process of their own that starts Spark once: `python played.py FORMAT`, then a JSON list a line.
+"""Commands in a process of their own that starts Spark once.
+
+Run as `python command_process.py FORMAT`; each line of its input is a JSON list.
 
 The S3 server of the tests is a thread, and delta-rs and hudi-rs block all threads of their process.
 """
@@ -24,7 +26,7 @@ from lakeward.adapters.aws.s3.access import bucket_and_key, find_access
 
 
 @dataclass
-class Played:
+class CommandProcess:
     stdin: IO[str]
     stdout: IO[str]
 
@@ -36,8 +38,8 @@ class Played:
         rows: list[list[Any]] = self._asked({"url": url, "columns": columns})
         return rows
 
-    def _asked(self, wanted: Any) -> Any:
-        self.stdin.write(json.dumps(wanted) + "\n")
+    def _asked(self, request: Any) -> Any:
+        self.stdin.write(json.dumps(request) + "\n")
         self.stdin.flush()
         answer = self.stdout.readline()
         assert answer, "the process has ended: see spark.log, and what it printed"
@@ -45,9 +47,9 @@ class Played:
 
 
 @contextmanager
-def playing(folder: Path, kind: str) -> Iterator[Played]:
+def start_process(folder: Path, kind: str) -> Iterator[CommandProcess]:
     """Start the process in a folder, for a table format. It ends with the context."""
-    started = subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, str(Path(__file__)), kind],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
@@ -55,14 +57,14 @@ def playing(folder: Path, kind: str) -> Iterator[Played]:
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert started.stdin is not None
-    assert started.stdout is not None
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
-        yield Played(started.stdin, started.stdout)
+        yield CommandProcess(process.stdin, process.stdout)
     finally:
-        started.stdin.close()
-        started.wait(60)
-        started.stdout.close()
+        process.stdin.close()
+        process.wait(60)
+        process.stdout.close()
 
 
 def _play(kind: str) -> None:
@@ -81,14 +83,14 @@ def _play(kind: str) -> None:
     sessions().sql("SHOW TABLES").collect()
     answers, sys.stdout = sys.stdout, io.StringIO()
     for line in sys.stdin:
-        wanted = json.loads(line)
-        if "command" in wanted:
+        request = json.loads(line)
+        if "command" in request:
             with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
-                code = main(wanted["command"])
+                code = main(request["command"])
             answer: Any = {"code": code, "out": out.getvalue(), "err": err.getvalue()}
         else:
-            rows = {"delta": _by_delta_rs, "hudi": _by_hudi_rs}[kind](wanted["url"])
-            answer = [[row[name] for name in wanted["columns"]] for row in rows.to_pylist()]
+            rows = {"delta": _by_delta_rs, "hudi": _by_hudi_rs}[kind](request["url"])
+            answer = [[row[name] for name in request["columns"]] for row in rows.to_pylist()]
         answers.write(json.dumps(answer, default=str) + "\n")
         answers.flush()
     sessions.stop()
