@@ -311,7 +311,7 @@ def _overlooks_ties(patch: pytest.MonkeyPatch) -> None:
 def test_mistakes_are_found(monkeypatch: pytest.MonkeyPatch, spoil: Callable[[pytest.MonkeyPatch], None]) -> None:
     spoil(monkeypatch)
 
-    @settings(max_examples=200, phases=[Phase.generate], database=None, derandomize=True)
+    @settings(max_examples=2000, phases=[Phase.generate], database=None, derandomize=True)
     @given(case=drawn())
     def compared(case: Drawn) -> None:
         check(case)
