@@ -242,12 +242,13 @@ def test_a_snapshot_of_postgresql_continues_with_a_topic(
         CREATE TABLE shop.item (id int PRIMARY KEY, name text, price numeric(8,2));
         INSERT INTO shop.item VALUES (1, 'a', 1.50), (2, 'b', NULL), (3, 'c', 3)""")
     topic = f"{form}.shop.item"
-    kafka_broker.create(topic, partitions=2)
+    kafka_broker.create(topic, partitions=2, retention_ms="-1")
 
     def send(key: int, name: str | None, time: datetime) -> None:
-        """Send a change of a row, or without a name a delete."""
+        """Send a change of a row, or without a name a delete; the broker may be past the time of the snapshot."""
         value = message({"id": key, "name": name, "price": "9.10"}, time, is_delete=name is None)
-        kafka_broker.send(topic, json.dumps(value).encode(), key=b'{"id":%d}' % key, partition=key % 2)
+        key_text, millis = b'{"id":%d}' % key, int(before.timestamp()) * 1000
+        kafka_broker.send(topic, json.dumps(value).encode(), key=key_text, partition=key % 2, timestamp=millis)
 
     before, began, behind = (datetime(2026, 11, 30, tzinfo=UTC) + timedelta(days=day) for day in (0, 1, 2))
     send(1, "sent before the snapshot", before)
