@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
@@ -28,9 +28,13 @@ from lakeward.entrypoints.runtime.scheduler import TableOutcome
 from lakeward.entrypoints.runtime.stop_signal import Stop
 from lakeward.entrypoints.runtime.table_run import Observer, TableRun
 from lakeward.entrypoints.settings.models.maintenance import maintenance_policy
+from lakeward.entrypoints.startup.process_memory import release_memory
 from lakeward.plugins.manager import who_raised
 
 log = structlog.get_logger()
+
+_MANY_EVENTS: Final = 50_000
+"""The events of a batch after which memory is released."""
 
 
 @dataclass(slots=True)
@@ -124,6 +128,8 @@ class TableWorker:
             run.files_left_alone = selection.unrelated_files
 
         apply_changes(job, observe, on_batch, lambda: bool(reports) or self.stop.is_asked, on_others, on_listed)
+        if reports and reports[-1].counts.read >= _MANY_EVENTS:
+            release_memory()
         _clear_failure(run)
         if self.merges and reports and not self.stop.is_asked:
             self._merge(job, reports[-1].progress.batch)

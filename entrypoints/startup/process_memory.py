@@ -30,3 +30,15 @@ def manage_memory() -> None:
     os.environ[_ALLOCATOR] = "system"
     if arrow := sys.modules.get("pyarrow"):
         arrow.set_memory_pool(arrow.system_memory_pool())
+
+
+def release_memory() -> None:
+    """Free what a large batch left, and give it back to the system.
+
+    Some libraries keep an exception in a cycle (pyparsing, which reads PyIceberg's filters; SQLAlchemy). With it
+    stay the calls that it passed and those that led to them, and so the events of the batch. The allocator keeps
+    what is freed. Both together grew by 1 GiB in ten batches of 500,000 messages; releasing takes 0.1 s.
+    """
+    gc.collect()
+    if arrow := sys.modules.get("pyarrow"):
+        arrow.default_memory_pool().release_unused()

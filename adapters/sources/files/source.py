@@ -333,7 +333,7 @@ class FilesSource:
         except SparkNeeded as needed:
             if not self.small_batch or table.options.format != "debezium":
                 raise
-            reason = needed
+            reason = str(needed)  # the exception would keep this call, and so the batch, after its end
         try:
             return self._read_columns(table, files, selection)
         except SparkNeeded as needed:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -36,14 +38,16 @@ from lakeward.core.errors import (
 from lakeward.core.events import ChangeEvent, Operation, Position
 from lakeward.core.ledger.full_loads import AwaitedLoad
 from lakeward.core.ledger.selection import ObjectHistory, ObjectSelection
+from lakeward.core.merge.counts import Counts
 from lakeward.core.operations.small_files import MOST_BYTES
+from lakeward.core.pipeline.apply import apply_changes
 from lakeward.core.pipeline.job import BATCH_STEPS, Report
 from lakeward.core.ports import MaintenancePolicy, MaintenanceReport, Notice
 from lakeward.core.settings.layers import MergedSettings, SettingsLayer, merge
 from lakeward.entrypoints.commands import run as run_command
 from lakeward.entrypoints.commands.run import exit_code
 from lakeward.entrypoints.container import Container, remake
-from lakeward.entrypoints.runtime import follower, join_run
+from lakeward.entrypoints.runtime import follower, join_run, worker
 from lakeward.entrypoints.runtime.follower import FollowResult, follow_pipeline, follow_tables
 from lakeward.entrypoints.runtime.inbox import Inbox
 from lakeward.entrypoints.runtime.join_run import JoinScheduler, TableSelection
@@ -906,3 +910,31 @@ def test_a_turn_of_a_table_is_a_batch_at_most() -> None:
     found = [turns(str(NAMES[0]), []) for _ in range(3)]
     assert found == [TableOutcome.MORE, TableOutcome.MORE, TableOutcome.DONE]
     assert [batch for _, batch in watching.commits] == [1, 2]
+
+
+@pytest.mark.parametrize(("events", "is_collected"), [(2, True), (3, False)])
+def test_garbage_of_a_large_batch_is_collected_after_it(
+    events: int, is_collected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch has two events; `events` is the number from which a batch is large."""
+
+    def apply_with_garbage(*args: Any) -> Counts:
+        garbage: list[Any] = [lambda: None]
+        in_cycle.append(weakref.ref(garbage[0]))
+        garbage.append(garbage)
+        return apply_changes(*args)
+
+    in_cycle = list[weakref.ref[Any]]()
+    monkeypatch.setattr(worker, "apply_changes", apply_with_garbage)
+    monkeypatch.setattr(worker, "_MANY_EVENTS", events)
+    lake = waiting((NAMES[0], 1))
+    lake.deliver()
+    stop = Stop(lambda _: None)
+    runs = {str(NAMES[0]): TableRun(NAMES[0])}
+    turns = TableWorker(lake.container(), runs, Watching(lake, stop), stop, Inbox(MemoryQueue(), runs))
+    gc.disable()
+    try:
+        assert turns(str(NAMES[0]), []) is TableOutcome.MORE
+        assert [found() is None for found in in_cycle] == [is_collected]
+    finally:
+        gc.enable()

@@ -1,10 +1,12 @@
-"""The allocator of a process of lakeward, in processes of their own: it is chosen when Arrow is loaded."""
+"""The memory of a process of lakeward, in processes of their own: Arrow chooses its allocator when it is loaded."""
 
 from __future__ import annotations
 
 import os
+import platform
 import subprocess
 import sys
+from typing import Final
 
 import pytest
 
@@ -33,3 +35,31 @@ def test_arrow_allocates_from_the_system(statements: list[str], named: str | Non
         check=True,
     )
     assert ended.stdout.strip() == allocator
+
+
+_HOLDS_A_PIECE: Final = """
+from lakeward.entrypoints.startup.process_memory import manage_memory, release_memory
+
+manage_memory()
+import pyarrow
+
+def used():
+    pages = open("/proc/self/statm").read().split()[1]
+    return int(pages) * 4096
+
+before = used()
+arrays = [pyarrow.nulls(8_192, pyarrow.int64()).fill_null(number) for number in range(1_600)]
+del arrays[:-1]
+held = used() - before
+release_memory()
+print(held, used() - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps what is freed in this way")
+def test_released_memory_goes_back_to_the_system() -> None:
+    """The last array keeps the others' memory with the process, until it is asked to release it."""
+    ended = subprocess.run([sys.executable, "-c", _HOLDS_A_PIECE], capture_output=True, text=True, check=True)
+    held, still_held = map(int, ended.stdout.split())
+    assert held > 100_000_000
+    assert still_held < held / 2

@@ -75,7 +75,7 @@ class SmallLines:
         try:
             versions = self._open(table, files).versions(table)
         except SparkNeeded as error:
-            self.spark_error = error
+            self.spark_error = error.with_traceback(None)  # which would keep what was read
             return with_versions(table, files, stored_schema)
         return fill_versions(table, files, versions, stored_schema)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -157,6 +159,21 @@ def test_a_small_batch_is_not_read_ahead(tmp_path: Path, readers: list[str]) -> 
     assert len(next_batch(files, {})) == 2 * ROWS
     wait_for(files)
     assert readers == [f"1.json {HERE}"]
+
+
+def test_events_are_freed_with_their_batch(tmp_path: Path) -> None:
+    """Python collects garbage so rarely that a cycle with them would last for batches."""
+    write(tmp_path, 1)
+    files = source(tmp_path, reads_ahead=False)
+    batch = files.read(ITEM, files.select_objects(ITEM, ObjectHistory()), 1)
+    assert batch.frame.rows.num_rows == ROWS
+    rows = weakref.ref(batch.frame.rows)
+    gc.disable()
+    try:
+        del batch
+        assert rows() is None
+    finally:
+        gc.enable()
 
 
 def wait_for(files: FilesSource) -> None:
