@@ -39,7 +39,8 @@ class Dialect:
     `read_log` parses, `server` the id of the server whose log it is, `clock` the time in microseconds since 1970.
     `export` is a query that returns a name of its transaction's snapshot, which other transactions use by `adopt`.
     A value that is read as a text is cast to `text`, unless its type is one of `texts`; if `text` is empty, the
-    driver converts it.
+    driver converts it. `nth_row` ends a query that returns one row, after so many others; it takes half the time of
+    numbered rows (None: rows are numbered).
     """
 
     session: str | None = None
@@ -53,6 +54,7 @@ class Dialect:
     read_log: Callable[[Sequence[str]], LogPlace] = lambda row: LogPlace(row[0])
     server: str | None = None
     clock: str | None = None
+    nth_row: str | None = None
 
     def value(self, column: SourceColumn, type_: Type, name: str) -> str:
         """Return the SQL that selects a column as a type; `name` is its quoted name."""
@@ -85,6 +87,7 @@ POSTGRESQL: Final = Dialect(
     text="text",
     texts=frozenset({"text", "varchar", "character varying", "bpchar", "character", "char"}),
     times={"timestamp": "TIMESTAMPTZ '{}+00'"},
+    nth_row="LIMIT 1 OFFSET {}",
 )
 """PostgreSQL (postgresql.org/docs/current/functions-admin.html#FUNCTIONS-SNAPSHOT-SYNCHRONIZATION)."""
 
@@ -100,6 +103,7 @@ MARIADB: Final = Dialect(
     # Spark pads with blanks what the driver calls CHAR, which enum and set are as well.
     texts=frozenset({"varchar", "tinytext", "text", "mediumtext", "longtext", "json"}),
     times={},
+    nth_row="LIMIT 1 OFFSET {}",
 )
 """MariaDB and MySQL."""
 

@@ -191,11 +191,25 @@ class _Request:
         rows = int(count or 0)
         if rows < LEAST_ROWS:
             return ()
-        name, step = self._quoted(key.name), -(-rows // max_ranges)
-        firsts = ", ".join(map(str, range(step + 1, rows + 1, step)))
-        numbered = f"SELECT {name} AS k, ROW_NUMBER() OVER (ORDER BY {name}) AS place FROM {self._table}"
-        bounds = self._rows(f"SELECT k FROM ({numbered}) numbered WHERE place IN ({firsts})")
-        return conditions(name, [int(first) for (first,) in bounds if first is not None])
+        name = self._quoted(key.name)
+        return conditions(name, self._bounds(name, rows, -(-rows // max_ranges)))
+
+    def _bounds(self, key: str, rows: int, step: int) -> Sequence[int]:
+        """Return the first key of each range after the first one; `step` is the number of rows of a range."""
+        places = range(step + 1, rows + 1, step)
+        nth_row = self.dialect.nth_row
+        if nth_row is None:
+            numbered = f"SELECT {key} AS k, ROW_NUMBER() OVER (ORDER BY {key}) AS place FROM {self._table}"
+            listed = ", ".join(map(str, places))
+            found = self._rows(f"SELECT k FROM ({numbered}) numbered WHERE place IN ({listed})")
+            return [int(first) for (first,) in found if first is not None]
+        bounds: list[int] = []
+        for _ in places:
+            rest = f"{key} >= {bounds[-1]}" if bounds else f"{key} IS NOT NULL"
+            order = f"ORDER BY {key} {nth_row.format(step)}"
+            found = self._rows(f"SELECT {key} FROM {self._table} WHERE {rest} {order}")
+            bounds += [int(first) for (first,) in found if first is not None]
+        return bounds
 
     @property
     def sql(self) -> str:

@@ -92,7 +92,16 @@ COLUMNS = tuple(
     Column(n, parse_type(t)) for n, t in (("id", "bigint"), ("doc", "string"), ("free", "decimal(9,2)"))
 )
 SNAPSHOT = Query(table=TABLE, columns=COLUMNS, key="id")
-LARGE = {"COUNT(*)": [["200001"]], "place IN (50002, 100003, 150004)": [["7"], ["7"], [None]]}
+COUNTED = {"COUNT(*)": [["200001"]]}
+NUMBERED = COUNTED | {"place IN (50002, 100003, 150004)": [["7"], ["9"], [None]]}
+NEXT = 'ORDER BY "id" LIMIT 1 OFFSET 50001'
+LARGE = COUNTED | {
+    f'WHERE "id" IS NOT NULL {NEXT}': [["7"]],
+    f'WHERE "id" >= 7 {NEXT}': [["9"]],
+    f'WHERE "id" >= 9 {NEXT}': [],
+}
+REPEATED = LARGE | {f'WHERE "id" >= 7 {NEXT}': [["7"]]}
+RANGES = ['"id" < 7 OR "id" IS NULL', '"id" >= 7 AND "id" < 9', '"id" >= 9']
 
 
 def asked(connection: Connection, dialect: Dialect, query: Query = SNAPSHOT) -> spark_reader._Request:
@@ -115,9 +124,24 @@ def test_the_log_position_is_read(product: str, answers: Mapping[str, Rows], pla
     assert asked(Connection(answers), dialect_of(product)).position() == place
 
 
-def test_a_large_table_is_read_in_ranges_that_are_counted() -> None:
-    found = asked(Connection(LARGE), dialect_of("postgresql"))
-    assert found.ranges() == ['"id" < 7 OR "id" IS NULL', '"id" >= 7']
+@pytest.mark.parametrize(
+    ("product", "answers", "ranges"),
+    [
+        pytest.param("postgresql", LARGE, RANGES, id="one row after the other"),
+        pytest.param("postgresql", REPEATED, [RANGES[0], '"id" >= 7'], id="a key of many rows"),
+        pytest.param("mariadb", LARGE, RANGES, id="MariaDB"),
+        pytest.param("oracle", NUMBERED, RANGES, id="numbered rows"),
+    ],
+)
+def test_a_large_table_is_read_in_ranges_of_as_many_rows(
+    product: str, answers: Mapping[str, Rows], ranges: list[str]
+) -> None:
+    found = asked(Connection(answers), dialect_of(product), with_other(SNAPSHOT, partitions=4))
+    assert found.ranges() == ranges
+
+
+def test_postgresql_has_four_readers() -> None:
+    assert asked(Connection(LARGE), dialect_of("postgresql")).ranges() == RANGES
 
 
 @pytest.mark.parametrize(
