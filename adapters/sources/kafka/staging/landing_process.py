@@ -16,7 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, cast
+from queue import SimpleQueue
+from threading import Thread
+from typing import IO, Final, cast
 
 from lakeward.adapters.sources.kafka.offset_ranges import OffsetRange
 from lakeward.adapters.sources.kafka.options import KafkaOptions
@@ -122,21 +124,29 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def serve() -> None:
-    """Carry out the requests on standard input until it is closed, and write ranges to standard output.
+    """Carry out the requests on standard input, and write the ranges of each; None where landing failed.
 
-    None is written where landing failed. Ctrl-C of a terminal and SIGTERM of systemd are ignored: they also reach
-    the process that started this one, which closes standard input when it ends.
+    Ctrl-C of a terminal and SIGTERM of systemd are ignored: they also reach the process that started this one.
+    However that ends, standard input is closed then, and this process ends, also within a request.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
+    requests = SimpleQueue[_Request]()
+    Thread(target=_receive, args=(requests,), daemon=True).start()
     while True:
-        try:
-            request: Any = pickle.load(sys.stdin.buffer)  # noqa: S301  # the process that started this one writes it
-        except EOFError:
-            return
+        request = requests.get()
         try:
             ranges = request.land()
         except LakewardError:
             ranges = None
         pickle.dump(ranges, sys.stdout.buffer)
         sys.stdout.flush()
+
+
+def _receive(requests: SimpleQueue[_Request]) -> None:
+    """Receive requests, and end the process where there is no sender any more."""
+    try:
+        while True:
+            requests.put(pickle.load(sys.stdin.buffer))  # noqa: S301  # the process that started this one writes it
+    finally:
+        os._exit(0)

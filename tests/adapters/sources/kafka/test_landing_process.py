@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from io import BytesIO
 from itertools import chain
 from pathlib import Path
-from threading import Thread
+from queue import SimpleQueue
+from threading import Event, Thread
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
 import pytest
 from brokers import PASSWORD, SASL, RunningBroker
@@ -133,16 +137,34 @@ def test_one_that_does_not_end_is_killed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert has_ended
 
 
+def test_it_ends_within_a_request(tmp_path: Path) -> None:
+    """The process that started it was killed, and no broker answers."""
+    with socket.create_server(("localhost", 0)) as silent:
+        lander = process(tmp_path, f"localhost:{silent.getsockname()[1]}", timeout=60)
+        asked = Thread(target=lander.land, args=(TABLE, [OffsetRange("orders", "id", 0, 0, 1)], None), daemon=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(threading, "excepthook", lambda _: None)  # messages did not land ahead
+            asked.start()
+            silent.accept()
+            started = started_by(lander)
+            cast("IO[bytes]", started.stdin).close()
+            assert started.wait(20) == 0
+            asked.join()
+
+
 def test_a_request_that_fails_is_answered_with_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the next one is read, until there is none."""
-    answers = BytesIO()
+    """And the next one is carried out. The process ends with the requests."""
+    answers, has_ended = SimpleQueue[bytes](), Event()
     requests = b"".join(map(pickle.dumps, [_Failing(), _Failing()]))
     monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(os, "_exit", lambda _: has_ended.set())
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)  # there is no third request
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=BytesIO(requests)))
-    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=answers, flush=lambda: None))
-    serve()
-    answers.seek(0)
-    assert [pickle.load(answers), pickle.load(answers)] == [None, None]  # noqa: S301  # written above
+    output = SimpleNamespace(write=answers.put)
+    monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=output, flush=lambda: None))
+    Thread(target=serve, daemon=True).start()
+    assert [pickle.loads(answers.get(timeout=10)) for _ in range(2)] == [None, None]  # noqa: S301  # written above
+    assert has_ended.wait(10)
 
 
 class _Failing:
