@@ -27,7 +27,7 @@ from lakeward.adapters.sources.kafka.offset_ranges import (
 from lakeward.adapters.sources.landing.places import fill_template
 from lakeward.adapters.spark.frames.local_frame import Frame
 from lakeward.core.dimension import Dimension, Lateness, TableName
-from lakeward.core.errors import LakewardError, SourceError
+from lakeward.core.errors import ConfigError, LakewardError, SourceError
 from lakeward.core.events import Position, Sequences
 from lakeward.core.ledger.full_loads import Naming
 from lakeward.core.ledger.objects import SourceObject
@@ -74,6 +74,8 @@ class KafkaSource:
 
         Raises AlarmRaised where messages are lost, before any is read: KAFKA-001 and KAFKA-002.
         """
+        if object_history.load is not None:
+            raise _no_full_load(dimension)
         self.files.check(dimension, object_history)
         if dimension.snapshots is not None:
             raise no_snapshots(dimension)
@@ -303,6 +305,17 @@ class KafkaSource:
     def repair_row(self, dimension: Dimension, entries: Sequence[Entry]) -> DataFrame:
         """Return repaired rows as events."""
         return self.files.repair_row(dimension, entries)
+
+
+def _no_full_load(dimension: Dimension) -> ConfigError:
+    name = dimension.name
+    return ConfigError(
+        f"{name}: its topic has changes, and no full load",
+        found="a reload waits for such a load",
+        todo="Let the connector take a snapshot of the table, and set `start` to the time before it if the topic "
+        f"does not begin with the whole table. Then drop the table together with {name.table}__changes and "
+        f"{name.table}__quarantine, and run. If it waits already: `lakeward reload {name} --withdraw`.",
+    )
 
 
 def _files_changed_error(dimension: Dimension) -> SourceError:

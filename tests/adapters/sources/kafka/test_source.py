@@ -550,7 +550,7 @@ def test_settings_that_do_not_fit_are_refused(tmp_path: Path, options: Mapping[s
 
 def test_a_reload_has_nothing_to_wait_for(tmp_path: Path) -> None:
     own = feed(tmp_path)
-    with pytest.raises(ConfigError, match="none of them is a full load"):
+    with pytest.raises(ConfigError, match="its topic has changes, and no full load"):
         own.open().select_objects(dimension_of(own.open()), ObjectHistory(load=Load(epoch=2)))
 
 
