@@ -3,7 +3,8 @@
 Arrow's JSON reader is strict. An unexpected name, a repeated name, a number in place of a text and a text in place
 of a number are errors. So Arrow decodes only messages of the usual form. All others are left to
 `lakeward.adapters.sources.messages.debezium`: messages with values that were not logged, with headers of a key
-change, of another table, with a schema, or with an undeclared column. Both decoders give the same results.
+change, of another table, with a schema, or with an undeclared column. Keys may have a schema, the same in all of them.
+Both decoders give the same results.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from lakeward.adapters.sources.messages.envelope_parser import (
 )
 from lakeward.adapters.sources.messages.exact_numbers import ExactNumbers, decimal_texts
 from lakeward.adapters.sources.messages.json.wire_format import UNITS, Wire
+from lakeward.adapters.sources.messages.wrapped_texts import first_schema, payloads
 from lakeward.adapters.spark.frames.source_rows import LINE, NAME, VALUE
 from lakeward.core.schema import Column
 
@@ -196,7 +198,7 @@ class Envelopes:
 
     def parse(self, texts: MessageTexts) -> ParsedMessages | None:
         """Parse messages; return None, or raise ArrowInvalid, if they cannot be parsed together."""
-        bodies, keys = texts.bodies, texts.keys
+        bodies, keys = texts.bodies, _without_schema(texts.keys)
         samples = [
             message for body in bodies[:_SAMPLES].to_pylist() if (message := sampled_message(body)) is not None
         ]
@@ -375,6 +377,14 @@ def cell_before(place: int) -> str:
 def cell_of_key(place: int) -> str:
     """Return the name of the column with cells of messages' keys, by the place in the table's key."""
     return f"_lakeward_cell_of_key_{place}"
+
+
+def _without_schema(keys: pa.Array) -> pa.Array:
+    """Return keys without the schema that all of them have; those with several schemas, or none, as they are."""
+    wrapped = keys.cast(pa.binary())
+    schema = first_schema(wrapped)
+    found = payloads(wrapped, schema) if schema else None
+    return keys if found is None else found.cast(pa.string())
 
 
 def _text(values: pa.Array) -> pa.Array:

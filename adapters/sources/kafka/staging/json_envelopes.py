@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from lakeward.adapters.sources.kafka.staging.raw_messages import (
     JSON_FACTOR,
@@ -17,11 +15,8 @@ from lakeward.adapters.sources.kafka.staging.raw_messages import (
 )
 from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.adapters.sources.messages.envelopes import Envelopes, MessageTexts
+from lakeward.adapters.sources.messages.wrapped_texts import first_schema, payloads
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
-
-_SCHEMA: Final = b'{"schema":'
-_PAYLOAD: Final = b',"payload":'
-"""The bytes before the schema and before the payload of a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +49,11 @@ class JsonPart:
     def _payloads(self) -> pa.Array:
         """Return the values without their schemas; raises SparkNeeded unless all have the same one, or none."""
         values = self.records.column("value")
-        samples = values.drop_null()[:1].to_pylist()
-        if self.check is None or not samples:
+        if self.check is None or values.null_count == len(values):
             return values
-        schema = schema_text(samples[0])
+        schema = first_schema(values)
         self.check(schema)
-        head = _SCHEMA + schema.encode() + _PAYLOAD
-        is_alike = pc.and_(pc.starts_with(values, head), pc.ends_with(values, b"}"))
-        if not pc.all(is_alike).as_py():  # without those that are NULL
+        found = payloads(values, schema)
+        if found is None:
             raise SparkNeeded("messages with several schemas")
-        return pc.binary_slice(values, len(head), -1)
-
-
-def schema_text(message: bytes) -> str:
-    """Return the schema in a message; an empty text if there is none, or if it is not UTF-8."""
-    end = message.find(_PAYLOAD)
-    if end < 0 or not message.startswith(_SCHEMA):
-        return ""
-    try:
-        return message[len(_SCHEMA) : end].decode()
-    except UnicodeDecodeError:
-        return ""
+        return found

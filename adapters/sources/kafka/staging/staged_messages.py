@@ -26,11 +26,12 @@ from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.kafka.offset_ranges import parse_ranges
 from lakeward.adapters.sources.kafka.staging.avro_envelopes import AvroPart
 from lakeward.adapters.sources.kafka.staging.avro_frames import add_frames
-from lakeward.adapters.sources.kafka.staging.json_envelopes import JsonPart, schema_text
+from lakeward.adapters.sources.kafka.staging.json_envelopes import JsonPart
 from lakeward.adapters.sources.kafka.staging.raw_messages import DamagedFile, is_raw, read_batches
 from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.adapters.sources.landing.local_store import LocalStore
 from lakeward.adapters.sources.messages.connect_schema import SchemaColumn, Version, columns_of
+from lakeward.adapters.sources.messages.wrapped_texts import schema_text
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 
 if TYPE_CHECKING:

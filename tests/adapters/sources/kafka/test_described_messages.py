@@ -291,7 +291,6 @@ UNUSUAL: Final[Mapping[str, Callable[[Record], Record]]] = {
     "no key": lambda sent: sent._replace(key=None),
     "a key that is no object": lambda sent: sent._replace(key=b"1"),
     "a key that is no UTF-8": lambda sent: sent._replace(key=b"\xff"),
-    "a key with a schema": lambda sent: sent._replace(key=described(KEY_TEXT.decode()).encode()),
     "a key of other columns": lambda sent: sent._replace(key=b'{"other":1}'),
 }
 
@@ -314,6 +313,76 @@ def test_unusual_messages_are_read_as_a_small_batch_or_left(
     else:
         with pytest.raises(SparkNeeded):
             staged.in_columns(files)
+
+
+KEY_SCHEMA: Final = '{"type":"struct","fields":[{"type":"int64","field":"id"},{"type":"int32","field":"part"}]}'
+
+
+def wrapped(key: str = KEY_TEXT.decode(), schema: str = KEY_SCHEMA) -> bytes:
+    """Return a key as Kafka Connect writes it by default."""
+    return described(key, schema).encode()
+
+
+def with_keys(staged: Staged, bodies: Sequence[str], keys: Sequence[bytes | None]) -> Sequence[File]:
+    pairs = enumerate(zip(bodies, keys, strict=False))
+    return [staged.file_of([Record(offset, 0, key, body.encode(), ()) for offset, (body, key) in pairs])]
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param(3 * [wrapped()], id="all with a schema"),
+        pytest.param([None, wrapped(), wrapped()], id="none"),
+        pytest.param(3 * [wrapped(schema=KEY_SCHEMA.replace("}]", ',"name":"Größe"}]'))], id="no ASCII"),
+    ],
+)
+def test_keys_with_a_schema_are_read_as_a_small_batch(
+    staged: Staged, bodies: Sequence[str], bare_bodies: Sequence[str], keys: Sequence[bytes | None]
+) -> None:
+    for values in (bare_bodies, [*map(described, bodies)]):
+        files = with_keys(staged, values, keys)
+        assert staged.in_columns(files).equals(staged.small(files))
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        pytest.param(wrapped("null"), id="no payload"),
+        pytest.param(wrapped("1"), id="no object"),
+        pytest.param(wrapped('{"other":1}'), id="other columns"),
+        pytest.param(wrapped(2 * KEY_TEXT.decode()), id="two objects"),
+        pytest.param(wrapped()[:-1], id="no end"),
+        pytest.param(wrapped()[:-1] + b',"more":{}}', id="something behind"),
+        pytest.param(wrapped() + b" ", id="a blank behind"),
+        pytest.param(wrapped(schema='{"a":1,"payload":{"id":2,"part":2}}'), id="a payload in the schema"),
+        pytest.param(wrapped().replace(b'"id":1', b'"id":"\xff"'), id="no UTF-8"),
+    ],
+)
+def test_keys_that_are_wrapped_otherwise_are_left_to_spark(
+    staged: Staged, bare_bodies: Sequence[str], key: bytes
+) -> None:
+    with pytest.raises(SparkNeeded):
+        staged.in_columns(with_keys(staged, bare_bodies, 3 * [key]))
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        pytest.param([wrapped(), wrapped(schema='{"type":"struct"}'), KEY_TEXT], id="several schemas"),
+        pytest.param([wrapped(), KEY_TEXT, wrapped()], id="none in between"),
+        pytest.param([KEY_TEXT, wrapped(), wrapped()], id="none at first"),
+    ],
+)
+def test_keys_with_several_schemas_need_lines(
+    staged: Staged, bare_bodies: Sequence[str], keys: Sequence[bytes | None]
+) -> None:
+    """Lines are halved until each part has one schema."""
+    files = with_keys(staged, bare_bodies, keys)
+    if staged.are_sent:
+        with pytest.raises(SparkNeeded, match="value that Arrow cannot hold"):
+            staged.in_columns(files)
+    else:
+        assert staged.in_columns(files).equals(staged.small(files))
 
 
 def by_schema(staged: Staged, files: Sequence[File], lines: SmallLines) -> tuple[TableFiles, Sequence[File]]:
