@@ -3,8 +3,8 @@
 Arrow's JSON reader is strict. An unexpected name, a repeated name, a number in place of a text and a text in place
 of a number are errors. So Arrow decodes only messages of the usual form. All others are left to
 `lakeward.adapters.sources.messages.debezium`: messages with values that were not logged, with headers of a key
-change, of another table, with a schema, or with an undeclared column. Keys may have a schema, the same in all of them.
-Both decoders give the same results.
+change, of another table, with a schema in the value, or with an undeclared column. Keys may have a schema, if all
+have the same one. Both decoders give the same results.
 """
 
 from __future__ import annotations

@@ -29,13 +29,19 @@ def first_schema(texts: pa.Array) -> str:
     return schema_text(samples[0]) if samples else ""
 
 
+def have_schema(texts: pa.Array, schema: str) -> bool:
+    """Return whether all texts (binary) are wrapped with this schema, without those that are NULL."""
+    is_alike = pc.and_(pc.starts_with(texts, _head(schema)), pc.ends_with(texts, b"}"))
+    return bool(pc.all(is_alike).as_py())
+
+
 def payloads(texts: pa.Array, schema: str) -> pa.Array | None:
     """Return the payloads of texts (binary) with this schema, as they are written; None if one has another schema.
 
     A payload that is not the last part of its text is returned with what follows it, which is no JSON.
     """
-    head = _SCHEMA + schema.encode() + _PAYLOAD
-    is_alike = pc.and_(pc.starts_with(texts, head), pc.ends_with(texts, b"}"))
-    if not pc.all(is_alike).as_py():  # without those that are NULL
-        return None
-    return pc.binary_slice(texts, len(head), -1)
+    return pc.binary_slice(texts, len(_head(schema)), -1) if have_schema(texts, schema) else None
+
+
+def _head(schema: str) -> bytes:
+    return _SCHEMA + schema.encode() + _PAYLOAD

@@ -48,14 +48,14 @@ class LandingForm:
     def size_factor(self, table: TableName, form: FilesOptions) -> int | None:
         """Return how many bytes of a batch a byte counts in messages that are staged as they were sent.
 
-        None for messages that are staged as lines: all but envelopes. Schemas in JSON are found in lines.
+        None for messages that are staged as lines: all but envelopes.
         """
         own = self.of_tables.get(table, self.format).format
         if form.form != "envelope":
             return None
         if own == AVRO:
             return AVRO_FACTOR
-        return JSON_FACTOR if own == DEBEZIUM and form.types != "schema" else None
+        return JSON_FACTOR if own == DEBEZIUM else None
 
     def decoder(self, table: TableName, form: FilesOptions) -> Decode:
         """Return the function that makes JSON of a table's messages."""

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, cast
@@ -31,7 +32,7 @@ from lakeward.adapters.sources.kafka.staging.raw_messages import DamagedFile, is
 from lakeward.adapters.sources.kafka.topics import TopicPartition
 from lakeward.adapters.sources.landing.local_store import LocalStore
 from lakeward.adapters.sources.messages.connect_schema import SchemaColumn, Version, columns_of
-from lakeward.adapters.sources.messages.wrapped_texts import schema_text
+from lakeward.adapters.sources.messages.wrapped_texts import first_schema, have_schema, schema_text
 from lakeward.adapters.spark.frames.local_casts import SparkNeeded
 
 if TYPE_CHECKING:
@@ -68,12 +69,13 @@ class StagedMessages:
         """Return the schemas of messages by the path of their file below the landing folder.
 
         All describe the same columns. None for lines without schemas, or with others. Raises LinesNeeded for such
-        messages in Avro.
+        messages as they were sent.
         """
         start = len(table.folder.base.rstrip("/")) + 1
         paths = {file.item.name: table.path_of(file.item.name) for file in files}
-        if self.avro is not None and not self.are_lines(table, files):
-            versions = {path[start:]: _versions(self.avro, Path(path)) for path in paths.values()}
+        if not self.are_lines(table, files):
+            versions_of = _versions_of_json if self.avro is None else partial(_versions_of_avro, self.avro)
+            versions = {path[start:]: versions_of(Path(path)) for path in paths.values()}
             if not _are_alike(versions.values()):
                 raise LinesNeeded("its schemas describe different columns, or none")
             return versions
@@ -192,7 +194,7 @@ def _digest(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def _versions(avro: AvroMessages, path: Path) -> Sequence[Version]:
+def _versions_of_avro(avro: AvroMessages, path: Path) -> Sequence[Version]:
     """Return the schemas of the messages in a file; those of messages without rows are left out.
 
     Raises LinesNeeded if not all are in Avro.
@@ -209,6 +211,27 @@ def _versions(avro: AvroMessages, path: Path) -> Sequence[Version]:
     texts = [avro.schema(id_, path.name).described_row for id_ in schemas]
     described = [(text, columns_of(text, is_flat=False)) for text in texts]
     return [Version(_digest(text), columns) for text, columns in described if columns is not None]
+
+
+def _versions_of_json(path: Path) -> Sequence[Version]:
+    """Return the schemas of the messages in a file.
+
+    Raises LinesNeeded unless each message with a value has one, the same in each batch of them.
+    """
+    schemas: dict[str, tuple[SchemaColumn, ...]] = {}
+    try:
+        for records in read_batches(path):
+            values = records.column("value")
+            if values.null_count == len(values):
+                continue
+            text = first_schema(values)
+            columns = _described(text)
+            if columns is None or not have_schema(values, text):
+                raise LinesNeeded("its messages have several schemas, or none of a row")
+            schemas[text] = tuple(columns.values())
+    except DamagedFile as error:
+        raise LinesNeeded(str(error)) from error
+    return [Version(_digest(text), columns) for text, columns in schemas.items()]
 
 
 def _first_schema(table: TableFiles, file: File) -> str | None:

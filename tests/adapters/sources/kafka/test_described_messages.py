@@ -15,13 +15,14 @@ import pyarrow as pa
 import pytest
 from avro_messages import ENVELOPE, envelope, framed
 from envelope_feeds import KEY, TYPES, message
-from kafka_feeds import TOPIC, feed
+from kafka_feeds import TOPIC, BrokerFeed, feed
 from kafka_feeds import message as order_message
 from line_feeds import table_of
 from registries import stub_registry
 
 from lakeward.adapters.sources.files.file_columns import File, inspect_file, with_schema
 from lakeward.adapters.sources.files.local.json_lines import SmallLines, with_flags
+from lakeward.adapters.sources.files.local.message_columns.message_form import LinesNeeded
 from lakeward.adapters.sources.files.local.message_columns.reader import MessageBatch
 from lakeward.adapters.sources.files.table_files import TableFiles
 from lakeward.adapters.sources.kafka.broker import Record, Records
@@ -85,6 +86,10 @@ class Staged:
     def table(self) -> TableFiles:
         return self._table("lines")
 
+    @property
+    def sent_table(self) -> TableFiles:
+        return self._table("sent")
+
     def _table(self, form: str) -> TableFiles:
         root = self.root / form
         options = {"format": "debezium", "line": "record", "decimals": "string"}
@@ -117,14 +122,17 @@ class Staged:
         size = self._path(form, name).stat().st_size
         return inspect_file(self._table(form), SourceObject(name, order, size, 1))
 
+    def as_sent(self, file: File) -> File:
+        """Return the file with the messages as they were sent, for one of lines."""
+        return self._file("sent", file.item.name, file.item.order)
+
     def small(self, files: Sequence[File]) -> pa.Table:
         return SmallLines(10**6).read(self.table, files)
 
     def in_columns(self, files: Sequence[File], keeps_text: bool = False) -> pa.Table:
         form, table = StagedMessages(), self.table
         if self.are_sent:
-            table = self._table("sent")
-            files = [self._file("sent", file.item.name, file.item.order) for file in files]
+            table, files = self.sent_table, [*map(self.as_sent, files)]
         table = replace(table, dimension=replace(table.dimension, keeps_text=keeps_text))
         assert form.are_lines(table, files) is not self.are_sent
         batch = MessageBatch.of(form.described(table, files) or table, files, form.parts)
@@ -389,6 +397,8 @@ def by_schema(staged: Staged, files: Sequence[File], lines: SmallLines) -> tuple
     """Return the table with the columns that the schemas of its messages describe, and its files with these."""
     options = staged.table.options.model_copy(update={"types": "schema"})
     table = replace(staged.table, options=options, dimension=replace(staged.table.dimension, schema=Schema(())))
+    if staged.are_sent:
+        table, files = replace(table, folder=staged.sent_table.folder), [*map(staged.as_sent, files)]
     files = lines.with_versions(table, files, StagedMessages())
     return replace(table, dimension=with_schema(table, files)), files
 
@@ -400,12 +410,34 @@ def test_types_are_those_of_the_schemas(staged: Staged, bodies: Sequence[str]) -
     large, small = SmallLines(1), SmallLines(10**6)
     table, files = by_schema(staged, sent, large)
     assert (large.is_by_form, small.is_by_form) == (True, False)
-    in_columns = StagedMessages().described(table, files)
+    form = StagedMessages()
+    in_columns = form.described(table, files)
     assert in_columns is not None
-    events = with_flags(table, MessageBatch.of(in_columns, files).read())
-    assert events.equals(small.read(*by_schema(staged, sent, small)))
-    for other in (bodies[0], described(bodies[0], schema_text(seen="io.debezium.time.Timestamp"))):
-        assert StagedMessages().versions(table, [*sent, staged.file([usual[0], other], 30)]) is None
+    events = with_flags(table, MessageBatch.of(in_columns, files, form.parts).read())
+    assert events.equals(small.read(*by_schema(replace(staged, are_sent=False), sent, small)))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param("{}", id="none"),
+        pytest.param(described("{}", schema_text(seen="io.debezium.time.Timestamp")), id="another"),
+        pytest.param(described("{}", '{"type":"struct","fields":[]}'), id="one of no row"),
+    ],
+)
+@pytest.mark.parametrize("is_in_same_file", [False, True])
+def test_each_message_is_read_for_its_schema(
+    staged: Staged, bodies: Sequence[str], other: str, is_in_same_file: bool
+) -> None:
+    """One of them has another schema, or none."""
+    usual = described(bodies[0])
+    together = [usual, None, other]
+    files = [staged.file(together)] if is_in_same_file else [staged.file([usual]), staged.file([other], 10)]
+    if staged.are_sent:
+        with pytest.raises(LinesNeeded):
+            by_schema(staged, files, SmallLines(1))
+    else:
+        assert StagedMessages().versions(staged.table, files) is None
 
 
 def test_messages_of_other_tables_are_not_taken_for_those_of_the_table(tmp_path: Path) -> None:
@@ -432,11 +464,43 @@ def rows_in_avro(folder: Path, small_batch: int) -> pa.Table:
         own = feed(folder, format="debezium-avro", registry={"url": registry.url})
         for number in range(50):
             own.broker.send(TOPIC, framed(7, envelope(number, None if number % 3 else f"é {number}")))
-        source = own.open()
-        source.files.small_batch = small_batch
-        batch = source.read(own.dimension(source), own.take(source), 1)
+        return rows_of_feed(own, small_batch)
+
+
+def rows_of_feed(own: BrokerFeed, small_batch: int) -> pa.Table:
+    source = own.open()
+    source.files.small_batch = small_batch
+    batch = source.read(own.dimension(source), own.take(source), 1)
     assert isinstance(batch.frame, LocalFrame)
     return batch.frame.rows
+
+
+ORDER_SCHEMA: Final = {
+    "type": "struct",
+    "fields": [
+        {
+            "type": "struct",
+            "fields": [{"type": "int64", "field": "id"}, {"type": "string", "optional": True, "field": "a"}],
+            "field": "after",
+        }
+    ],
+}
+
+
+def rows_of_connect(folder: Path, small_batch: int) -> pa.Table:
+    """Return the events of messages as Kafka Connect writes them by default: keys and values have a schema."""
+    own = feed(folder, types="schema")
+    for number in range(50):
+        key = wrapped(written({"id": number}), '{"type":"struct","fields":[{"type":"int64","field":"id"}]}')
+        value = described(order_message(number).decode(), written(ORDER_SCHEMA))
+        own.broker.send(TOPIC, value.encode(), key=key)
+    return rows_of_feed(own, small_batch)
+
+
+def test_what_connect_writes_by_default_is_read_in_columns_as_in_a_small_batch(tmp_path: Path) -> None:
+    large = rows_of_connect(tmp_path / "large", 49)
+    assert large.equals(rows_of_connect(tmp_path / "small", 50))
+    assert large.column("id").to_pylist() == [*range(50)]
 
 
 def test_avro_is_read_in_columns_as_in_a_small_batch(tmp_path: Path) -> None:
