@@ -182,8 +182,13 @@ class _Request:
         return self.dialect.adopt.format(snapshot)
 
     def ranges(self) -> Sequence[str]:
-        """Return conditions that divide the rows of a snapshot by quantiles of the key; none for a small table."""
-        key = next((one for one in self.query.columns if one.name == self.query.key), None)
+        """Return conditions that divide the rows of a snapshot by quantiles of the key.
+
+        None for a small table, and for a key that is read as a text, which is not compared as a number.
+        """
+        columns = zip(self.query.table.columns, self.query.columns, strict=True)
+        named = (read for own, read in columns if read.name == self.query.key and not _is_read_as_text(own, read))
+        key = next(named, None)
         max_ranges = self.query.partitions or (_READERS if self.dialect.export else 1)
         if key is None or not is_number(key.type) or self.query.cursor is not None or max_ranges == 1:
             return ()
@@ -206,10 +211,19 @@ class _Request:
         bounds: list[int] = []
         for _ in places:
             rest = f"{key} >= {bounds[-1]}" if bounds else f"{key} IS NOT NULL"
-            order = f"ORDER BY {key} {nth_row.format(step)}"
-            found = self._rows(f"SELECT {key} FROM {self._table} WHERE {rest} {order}")
-            bounds += [int(first) for (first,) in found if first is not None]
+            first = self._first_key(key, rest, nth_row.format(step))
+            if bounds and first == bounds[-1]:  # more rows than a range has: the next range begins after them
+                first = self._first_key(key, f"{key} > {first}", nth_row.format(0))
+            if first is None:
+                break
+            bounds.append(first)
         return bounds
+
+    def _first_key(self, key: str, rest: str, nth_row: str) -> int | None:
+        """Return the key of one row of the `rest` in key order; None if there is no such row, or it has no key."""
+        for (first,) in self._rows(f"SELECT {key} FROM {self._table} WHERE {rest} ORDER BY {key} {nth_row}"):
+            return None if first is None else int(first)
+        return None
 
     @property
     def sql(self) -> str:

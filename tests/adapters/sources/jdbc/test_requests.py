@@ -91,6 +91,7 @@ TABLE = SourceTable(
 COLUMNS = tuple(
     Column(n, parse_type(t)) for n, t in (("id", "bigint"), ("doc", "string"), ("free", "decimal(9,2)"))
 )
+FREE_KEY = (*COLUMNS[:2], Column("free", parse_type("decimal(38,0)")))
 SNAPSHOT = Query(table=TABLE, columns=COLUMNS, key="id")
 COUNTED = {"COUNT(*)": [["200001"]]}
 NUMBERED = COUNTED | {"place IN (50002, 100003, 150004)": [["7"], ["9"], [None]]}
@@ -100,7 +101,9 @@ LARGE = COUNTED | {
     f'WHERE "id" >= 7 {NEXT}': [["9"]],
     f'WHERE "id" >= 9 {NEXT}': [],
 }
-REPEATED = LARGE | {f'WHERE "id" >= 7 {NEXT}': [["7"]]}
+AFTER = 'WHERE "id" > 7 ORDER BY "id" LIMIT 1 OFFSET 0'
+REPEATED = LARGE | {f'WHERE "id" >= 7 {NEXT}': [["7"]], AFTER: [["9"]]}
+LAST = REPEATED | {AFTER: []}
 RANGES = ['"id" < 7 OR "id" IS NULL', '"id" >= 7 AND "id" < 9', '"id" >= 9']
 
 
@@ -128,7 +131,8 @@ def test_the_log_position_is_read(product: str, answers: Mapping[str, Rows], pla
     ("product", "answers", "ranges"),
     [
         pytest.param("postgresql", LARGE, RANGES, id="one row after the other"),
-        pytest.param("postgresql", REPEATED, [RANGES[0], '"id" >= 7'], id="a key of many rows"),
+        pytest.param("postgresql", REPEATED, RANGES, id="a key of more rows than a range has"),
+        pytest.param("postgresql", LAST, [RANGES[0], '"id" >= 7'], id="the last key has more rows than a range"),
         pytest.param("mariadb", LARGE, RANGES, id="MariaDB"),
         pytest.param("oracle", NUMBERED, RANGES, id="numbered rows"),
     ],
@@ -150,11 +154,20 @@ def test_postgresql_has_four_readers() -> None:
         ("postgresql", with_other(SNAPSHOT, partitions=1), LARGE),
         ("mariadb", SNAPSHOT, LARGE),
         ("postgresql", with_other(SNAPSHOT, key="doc"), LARGE),
+        ("postgresql", with_other(SNAPSHOT, columns=FREE_KEY, key="free"), LARGE),
         ("postgresql", with_other(SNAPSHOT, cursor=COLUMNS[0]), LARGE),
         ("postgresql", SNAPSHOT, {"COUNT(*)": [["199999"]]}),
         ("postgresql", SNAPSHOT, {"COUNT(*)": [["0"]]}),
     ],
-    ids=["one is asked for", "readers see several moments", "key of texts", "by the cursor", "small", "empty"],
+    ids=[
+        "one is asked for",
+        "readers see several moments",
+        "key of texts",
+        "key without bounds",
+        "by the cursor",
+        "small",
+        "empty",
+    ],
 )
 def test_else_one_connection_reads(product: str, query: Query, answers: Mapping[str, Rows]) -> None:
     assert asked(Connection(answers), dialect_of(product), query).ranges() == ()
