@@ -186,7 +186,9 @@ def verify(
     differences = judge(last, _by_key(() if stored is None else stored.differences), waiting.patience)
     unnamed, number, patience = first.comparison.unnamed, 1, waiting.patience or 0
     until = first.at + patience
-    while (unnamed or any(item.proof is None for item in differences)) and waiting.now() < until:
+    # The first comparison may have taken longer than the patience.
+    goes_on = waiting.patience is not None
+    while goes_on and (unnamed or any(item.proof is None for item in differences)):
         undecided = [item for item in differences if item.proof is None]
         _wait(last, has_passed, min([until, *(item.since + patience for item in undecided)]), waiting)
         # A key that was equal in one comparison counts as equal: its change came later.
@@ -195,7 +197,7 @@ def verify(
         judged = judge(last, _by_key(differences), waiting.patience)
         proven = [item for item in differences if item.proof is not None and among is not None]
         differences = [*proven, *judged]
-        unnamed = last.comparison.unnamed
+        unnamed, goes_on = last.comparison.unnamed, waiting.now() < until
     verdict = _verdict(first, differences, unnamed, stored)
     return SourceVerification(
         verdict=verdict,

@@ -222,6 +222,13 @@ def test_time_decides_where_the_place_of_the_table_is_unknown() -> None:
     assert (found.comparisons, sum(world.sleeps)) == (2, 30)
 
 
+@pytest.mark.parametrize("patience", [1, 5, 6, 7])
+def test_a_comparison_that_takes_longer_than_the_patience_is_followed_by_another(patience: int) -> None:
+    world = spoiled(has_places=False, has_times=False, pause=3)
+    found = world.verify(patience * SECOND)
+    assert (found.verdict.outcome, found.comparisons) == (Outcome.DIFFERENT, 2)
+
+
 def test_a_difference_of_an_earlier_verification_counts_from_then_on() -> None:
     world = spoiled(has_places=False, has_times=False)
     kept = world.verify().verdict
