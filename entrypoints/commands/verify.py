@@ -51,7 +51,7 @@ History = Annotated[bool, typer.Option("--history", help="Check the versions of 
 Against = Annotated[
     Literal["source"] | None, typer.Option("--against", help="Compare tables with the database of their source.")
 ]
-Keys = Annotated[bool, typer.Option("--keys", help="List all keys that differ, not only the first of each kind.")]
+Keys = Annotated[bool, typer.Option("--keys", help="List up to 1,000 differing keys, not only some of each kind.")]
 Wait = Annotated[
     str | None,
     typer.Option(

@@ -55,8 +55,12 @@ def _class_name(java: Any) -> str:
 
 
 def _hide_secrets(message: str, options: ConnectionOptions, password: Secret | None) -> str:
-    """Return the first line of a message without the password and the properties of the URL."""
-    first = next((line.strip() for line in message.splitlines() if line.strip()), "it does not say why")
+    """Return the first line of a message without the password and the properties of the URL.
+
+    An exception of Java without a message has the text None.
+    """
+    lines = map(str.strip, message.splitlines())
+    first = next((line for line in lines if line not in ("", "None")), "it does not say why")
     first = first.replace(options.url, bare_url(options))
     return first if password is None else password.hidden_in(first)
 
