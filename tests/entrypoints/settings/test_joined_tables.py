@@ -33,7 +33,14 @@ CUSTOMER = """
 table = "Shop.Customer"
 columns = ["id", "name"]
 """
+ADDRESS = """
+[joined."dw.dim".sources.address]
+table = "shop.address"
+on = ["id"]
+columns = { town = "city" }
+"""
 HISTORY = '[joined."dw.dim"]\nmode = "history"\n[joined."dw.dim".history]\n'
+BY_DAY = f'{HISTORY}type = "date"\n'
 ORDERS = """
 [joined."dw.dim".sources.orders]
 table = "shop.orders"
@@ -48,11 +55,11 @@ def declared(folder: Path, *parts: str) -> JoinDeclaration:
     return load(write(folder, MEMORY, TABLES, *parts)).joined[NAME]
 
 
-def refusal(folder: Path, *parts: str) -> str:
+def refusal(folder: Path, *parts: str, tables: str = TABLES) -> ConfigError:
     with pytest.raises(ConfigError) as refused:
-        load(write(folder, MEMORY, TABLES, *parts))
+        load(write(folder, MEMORY, tables, *parts))
     assert refused.value.todo
-    return str(refused.value)
+    return refused.value
 
 
 def test_settings_become_the_declaration_of_the_core(tmp_path: Path) -> None:
@@ -74,10 +81,7 @@ def test_settings_become_the_declaration_of_the_core(tmp_path: Path) -> None:
 
 
 def test_a_source_is_joined_to_columns_of_the_same_names_by_default(tmp_path: Path) -> None:
-    address = (
-        '[joined."dw.dim".sources.address]\ntable = "shop.address"\non = ["id"]\ncolumns = { town = "city" }\n'
-    )
-    found = declared(tmp_path, CUSTOMER, address).sources["address"]
+    found = declared(tmp_path, CUSTOMER, ADDRESS).sources["address"]
     assert (found.to, found.columns) == (("id",), {"town": "city"})
 
 
@@ -112,69 +116,65 @@ def test_options_of_the_table_format_are_keys_of_a_joined_table(tmp_path: Path) 
     ],
 )
 def test_wrong_settings_are_refused_before_anything_starts(tmp_path: Path, parts: list[str], words: str) -> None:
-    assert words in refusal(tmp_path, *parts)
+    assert words in str(refusal(tmp_path, *parts))
 
 
 @pytest.mark.parametrize(
     ("key", "words"), [("key", 'key = ["id"]'), ("lateness", 'lateness = "1d"'), ("schema", "schema = {}")]
 )
 def test_a_joined_table_has_no_keys_of_tables_that_a_source_feeds(tmp_path: Path, key: str, words: str) -> None:
-    with pytest.raises(ConfigError) as refused:
-        load(write(tmp_path, MEMORY, TABLES, f'[joined."dw.dim"]\n{words}\n', CUSTOMER))
-    assert refused.value.found == (
+    refused = refusal(tmp_path, f'[joined."dw.dim"]\n{words}\n', CUSTOMER)
+    assert refused.found == (
         f'[joined."dw.dim"]: `{key}` is a key of tables that a source feeds, and a joined table has no such key: '
         "leave it out, or set it under [tables], for the tables that are joined"
     )
-    assert "Did you mean" not in str(refused.value)
-
-
-TOKYO = 'source = { source_zone = "Asia/Tokyo" }\n'
-ADDRESS = '[joined."dw.dim".sources.address]\ntable = "shop.address"\non = ["id"]\ncolumns = ["city"]\n'
+    assert "Did you mean" not in str(refused)
 
 
 def of_zones(*tables: str) -> str:
     """Return the tables, of which these say a zone of their own."""
     found = TABLES
     for table in tables:
-        found = found.replace(f'[tables."{table}"]\n', f'[tables."{table}"]\n{TOKYO}')
+        section = f'[tables."{table}"]\n'
+        found = found.replace(section, f'{section}source = {{ source_zone = "Asia/Tokyo" }}\n')
     return found
 
 
-def zone_of(folder: Path, tables: str, *parts: str) -> str:
+OF_BOTH = of_zones("shop.customer", "shop.address")
+ADDRESS_APART = of_zones("shop.address")
+CUSTOMER_BY_DAY = ADDRESS_APART.replace(
+    '[tables."shop.customer"]\n', '[tables."shop.customer"]\nmode = "history"\nhistory = { type = "date" }\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("tables", "history", "address", "zone"),
+    [
+        (TABLES, BY_DAY, ADDRESS, "Europe/Berlin"),
+        (OF_BOTH, BY_DAY, ADDRESS, "Asia/Tokyo"),
+        (of_zones("shop.orders"), BY_DAY, ADDRESS, "Europe/Berlin"),
+        (ADDRESS_APART, HISTORY, ADDRESS, "Europe/Berlin"),  # without days no common zone is needed
+        (OF_BOTH, HISTORY, ADDRESS, "Europe/Berlin"),  # the declaration is the same
+        (CUSTOMER_BY_DAY, BY_DAY, f"{ADDRESS}as_now = true\n", "Europe/Berlin"),  # addresses date no version
+    ],
+)
+def test_a_joined_history_cuts_days_in_the_zone_of_the_sources_that_date_its_versions(
+    tmp_path: Path, tables: str, history: str, address: str, zone: str
+) -> None:
     memory = MEMORY.replace('kind = "memory"', 'kind = "memory"\nsource_zone = "Europe/Berlin"', 1)
-    found = load(write(folder, memory, tables, *parts)).joined[NAME].history
+    found = load(write(tmp_path, memory, tables, history, CUSTOMER, address)).joined[NAME].history
     assert found is not None
-    return found.zone
-
-
-def test_a_joined_history_cuts_days_in_the_zone_of_its_sources(tmp_path: Path) -> None:
-    parts = [f'{HISTORY}type = "date"\n', CUSTOMER, ADDRESS]
-    assert zone_of(tmp_path, TABLES, *parts) == "Europe/Berlin"
-    assert zone_of(tmp_path, of_zones("shop.customer", "shop.address"), *parts) == "Asia/Tokyo"
-    assert zone_of(tmp_path, of_zones("shop.orders"), *parts) == "Europe/Berlin"
+    assert found.zone == zone
 
 
 @pytest.mark.parametrize("by_day", ['type = "date"', "closed = true", 'validity = "run"'])
 def test_a_joined_history_with_days_refuses_sources_of_several_zones(tmp_path: Path, by_day: str) -> None:
-    tables = of_zones("shop.address")
-    with pytest.raises(ConfigError) as refused:
-        load(write(tmp_path, MEMORY, tables, f"{HISTORY}{by_day}\n", CUSTOMER, ADDRESS))
-    assert (refused.value.what, refused.value.found) == (
+    refused = refusal(tmp_path, f"{HISTORY}{by_day}\n", CUSTOMER, ADDRESS, tables=ADDRESS_APART)
+    assert (refused.what, refused.found) == (
         "dw.dim: it cannot be joined like this",
         "its sources have times in different zones, and its days are of one zone: customer UTC, address Asia/Tokyo",
     )
-    assert "`source_zone`" in (refused.value.todo or "")
-
-
-def test_no_common_zone_is_needed_without_days_or_of_sources_that_date_no_version(tmp_path: Path) -> None:
-    tables = of_zones("shop.address")
-    assert zone_of(tmp_path, tables, HISTORY, CUSTOMER, ADDRESS) == "Europe/Berlin"
-    both = of_zones("shop.customer", "shop.address")
-    assert zone_of(tmp_path, both, HISTORY, CUSTOMER, ADDRESS) == "Europe/Berlin", "its declaration is the same"
-    history = tables.replace('[tables."shop.customer"]', '[tables."shop.customer"]\nmode = "history"')
-    history = history.replace('region = "string" }', 'region = "string" }\nhistory = { type = "date" }')
-    now = f"{ADDRESS}as_now = true\n"
-    assert zone_of(tmp_path, history, f'{HISTORY}type = "date"\n', CUSTOMER, now) == "Europe/Berlin"
+    assert "`source_zone`" in (refused.todo or "")
 
 
 def test_tables_without_declared_columns_are_checked_later(tmp_path: Path) -> None:
