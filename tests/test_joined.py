@@ -29,18 +29,6 @@ from lakeward.entrypoints import container
 pytestmark = pytest.mark.spark
 
 REDSHIFT = """
-[pipeline]
-name = "dw"
-
-[source]
-kind = "files"
-path = "landing"
-order_by = "row_audit_ts"
-
-[target]
-kind = "{kind}"
-warehouse = "lake"
-
 [defaults]
 key = ["customer_id"]
 
@@ -71,8 +59,8 @@ valid_from = "rec_eff_dt"
 valid_to = "rec_exp_dt"
 
 [joined."dw.dim_customer".sources]
-master = {{ table = "case.customer_master", columns = ["customer_id", "first_name", "last_name", "employer_name"] }}
-address = {{ table = "case.customer_address", on = ["customer_id"], columns = ["email_id", "city", "country"] }}
+master = { table = "case.customer_master", columns = ["customer_id", "first_name", "last_name", "employer_name"] }
+address = { table = "case.customer_address", on = ["customer_id"], columns = ["email_id", "city", "country"] }
 """
 
 SHOP = """
@@ -112,7 +100,7 @@ def test_a_customer_of_two_files_is_the_dimension_that_an_aws_blog_shows(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = outside.case("scd2-two-sources-redshift")
-    (project.folder / "lakeward.toml").write_text(REDSHIFT.format(kind=project.kind), "utf-8")
+    project.configure(REDSHIFT, 'order_by = "row_audit_ts"', source_kind="files")
     ran = int(datetime(2023, 3, 19, 8, tzinfo=UTC).timestamp()) * 1_000_000
     monkeypatch.setattr(container, "clock", lambda: ran)
     for suffix in ("", "_incr"):

@@ -16,13 +16,12 @@ import pytest
 from hypothesis import settings
 from joined_feeds import (
     SOURCE,
-    ZERO,
+    ZERO_DAY,
     Captured,
     JoinedShops,
     as_number,
     change_line,
     check_equal,
-    day_of,
     draw_declaration,
     in_lake,
     seen,
@@ -104,9 +103,9 @@ class Lake:
 
     def check(self) -> None:
         """Compare each joined table, as a reader other than Spark finds it, with what SQL makes of the shops."""
-        ran = (NOW + self.runs * DAY) // DAY - day_of(ZERO)
+        ran = NOW // DAY + self.runs - ZERO_DAY
         for table in self.tables:
-            table.beginning = -day_of(ZERO) * (24 if table.joining.over_time else 1)
+            table.beginning = -ZERO_DAY * (24 if table.joining.over_time else 1)
             name, columns = table.joined.name, tuple(table.joining.dimension.stored.schema.names)
             read = self.project.read(name.table, name.schema, columns)
             rows = [dict(zip(columns, map(as_number, row), strict=True)) for row in read]

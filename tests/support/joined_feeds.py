@@ -23,7 +23,7 @@ from joined_shops import COLUMNS, KINDS, Image, Shop, shapes
 
 from lakeward.core.dimension import TableName
 from lakeward.core.events import Key
-from lakeward.core.history.options import ByRun, History, Kind
+from lakeward.core.history.options import ByRun, History
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import JoinDeclaration, JoinType, Source
 from lakeward.core.joined.join_definition import JoinDefinition
@@ -36,6 +36,7 @@ tables_of = partial(joined_shops.tables_of, more=("shop",))
 """Return the tables of all shops, all of them mirrors or all histories."""
 ZERO = datetime(2026, 11, 1, tzinfo=UTC)
 """The time 0 of the shops; each of them counts hours."""
+ZERO_DAY = (ZERO - datetime(1970, 1, 1, tzinfo=UTC)).days
 
 Seen = Mapping[tuple[Key, int], tuple[int | None, Image, Image]]
 """The rows of a joined table by key and beginning: their ends, cells, and previous values."""
@@ -56,24 +57,16 @@ def draw_declaration(
     A history has columns of several kinds. `as_now` is the share of the other sources that are as they are now.
     """
     names = [*shapes()[shape]]
-    inner = random.choice(names[1:])
-    found = {
-        name: replace(of_shops(name, place, one), way=JoinType.INNER if name == inner else JoinType.LEFT)
+    ways = {random.choice(names[1:]): JoinType.INNER}
+    now = {name for name in names[1:] if as_now and random.random() < as_now}
+    sources = {
+        name: replace(of_shops(name, place, one), way=ways.get(name, JoinType.LEFT), as_now=name in now)
         for place, (name, one) in enumerate(shapes()[shape].items())
     }
-    joined = JoinDeclaration(name=TableName("dw", "joined"), sources=found, unknown={})
-    if history is None:
-        return joined
-    now = {name for name in joined.others if as_now and random.random() < as_now}
-    sources = {name: replace(one, as_now=name in now) for name, one in found.items()}
-    return replace(joined, sources=sources, history=replace(history, kinds=kinds_of(joined)))
-
-
-def kinds_of(joined: JoinDeclaration) -> Mapping[str, Kind]:
-    """Return kinds of some of the columns that are taken."""
-    key = validate_joined(joined, tables_of(None)).dimension.key
-    selection = {own for one in joined.sources.values() for own in (*one.columns, *one.aggregates)} - {*key}
-    return {name: kind for name, kind in KINDS.items() if name in selection}
+    if history is not None:
+        selection = {own for one in sources.values() for own in (*one.columns, *one.aggregates)}
+        history = replace(history, kinds={own: kind for own, kind in KINDS.items() if own in selection})
+    return JoinDeclaration(name=TableName("dw", "joined"), sources=sources, history=history, unknown={})
 
 
 @dataclass(frozen=True)
@@ -146,11 +139,9 @@ def written(value: Any) -> str:
             return "{ " + ", ".join(f"{name} = {written(one)}" for name, one in value.items()) + " }"
         case TableName():
             return written(str(value))
-        case list() | tuple():
-            return "[" + ", ".join(map(written, value)) + "]"
         case Enum():
             return written(value.value)
-        case bool() | int() | str():
+        case bool() | str() | list() | tuple():
             return json.dumps(value)
         case _:
             options = {one.name: getattr(value, one.name) for one in fields(value)}
@@ -227,12 +218,9 @@ class JoinedShops:
             name: self.versions(name) if one.at else self.at(name, self.now if one.as_now else time)
             for name, one in sources.items()
         }
-        columns = {
-            name: (*ALL[name], *(("valid_from", "valid_to") if one.at else ())) for name, one in sources.items()
-        }
         key, unknown = self.joining.dimension.key, self.joining.unknown
         made: dict[Key, Image] = {} if unknown is None else {tuple(unknown[name] for name in key): unknown}
-        return made | {tuple(row[name] for name in key): row for row in by_sql(self.joined, KEYS, columns, rows)}
+        return made | {tuple(row[name] for name in key): row for row in by_sql(self.joined, KEYS, ALL, rows)}
 
     def expected(self, run: int) -> Seen:
         """Return the rows after a run of that day."""
@@ -289,7 +277,3 @@ def as_number(value: Any, zero: datetime = ZERO, unit: timedelta = timedelta(hou
         at = value.replace(tzinfo=UTC) if value.tzinfo is None else value
         return (at - zero) // unit
     return (value - zero.date()).days if isinstance(value, date) else value
-
-
-def day_of(at: datetime) -> int:
-    return at.date().toordinal() - date(1970, 1, 1).toordinal()

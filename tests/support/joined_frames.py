@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
@@ -118,22 +118,18 @@ def omitted_rows(joining: JoinDefinition, tables: Mapping[str, Rows]) -> Omitted
 class Town(JoinedShops):
     """Many shops, whose tables are read as one."""
 
-    @property
-    def sources(self) -> Sequence[str]:
-        return list(self.joined.sources)
-
     def change(self, *, is_new: bool) -> None:
         """Change each shop some times; one that is new gets most of its rows."""
-        late = any(self.joining.reads_versions(name) for name in self.sources)
+        late = any(self.joining.reads_versions(name) for name in self.joined.sources)
         for shop in self.shops:
             if self.each_change:
                 shop.now += 0 if is_new else 1 + shop.random.randrange(3)
             for _ in range(15 if is_new else 1 if self.each_change else shop.random.randrange(5)):
-                shop.change(self.sources, late=late)
+                shop.change([*self.joined.sources], late=late)
                 shop.now += 0 if self.each_change else shop.random.randrange(3)
 
     def tables(self) -> Mapping[str, Rows]:
-        return {name: self._rows(name) for name in self.sources}
+        return {name: self._rows(name) for name in self.joined.sources}
 
     def _rows(self, name: str) -> Rows:
         found = {}
@@ -145,7 +141,7 @@ class Town(JoinedShops):
 
     def changes(self) -> Changes:
         """Return the changes since the last batch."""
-        found: dict[str, dict[Key, SourceChange]] = {name: {} for name in self.sources}
+        found: dict[str, dict[Key, SourceChange]] = {name: {} for name in self.joined.sources}
         for number, shop in enumerate(self.shops):
             for name, of in shop.touched(self.joining).items():
                 for key, one in of.items():

@@ -17,15 +17,15 @@ def by_sql(
 ) -> list[dict[str, object]]:
     """Return the joined rows of sources with these keys and columns, in no order; without the unknown one.
 
-    A source that is looked up has the columns `valid_from` and `valid_to`.
+    A source that is looked up also has the columns `valid_from` and `valid_to`.
     """
     connection = sqlite3.connect(":memory:")
     connection.row_factory = sqlite3.Row
     for name, images in rows.items():
-        connection.execute(f"CREATE TABLE {name} ({', '.join(columns[name])})")
-        marks = ", ".join("?" * len(columns[name]))
-        values = [[image[column] for column in columns[name]] for image in images]
-        connection.executemany(f"INSERT INTO {name} VALUES ({marks})", values)
+        own = [*columns[name], *(["valid_from", "valid_to"] if joined.sources[name].at else [])]
+        connection.execute(f"CREATE TABLE {name} ({', '.join(own)})")
+        values = [[image[column] for column in own] for image in images]
+        connection.executemany(f"INSERT INTO {name} VALUES ({', '.join('?' * len(own))})", values)
     found = [dict(row) for row in connection.execute(query(joined, keys))]
     connection.close()
     return found
@@ -34,11 +34,9 @@ def by_sql(
 def query(joined: JoinDeclaration, keys: Mapping[str, Sequence[str]]) -> str:
     names = list(joined.sources)
     shown = [
-        f"coalesce({name}.{own}, 0) AS {own}"
-        if aggregate is not None and aggregate.function is Function.COUNT
-        else _value(name, source, own)
+        _value(name, source, own)
         for name, source in joined.sources.items()
-        for own, aggregate in [*((own, None) for own in source.columns), *source.aggregates.items()]
+        for own in (*source.columns, *source.aggregates)
     ]
     text = f"SELECT {', '.join(shown)} FROM ({_part(joined, names[0], keys)}) {names[0]}"
     for name in names[1:]:
@@ -57,6 +55,8 @@ def query(joined: JoinDeclaration, keys: Mapping[str, Sequence[str]]) -> str:
 
 def _value(name: str, source: Source, own: str) -> str:
     value, default = f"{name}.{own}", source.otherwise.get(own)
+    if own in source.aggregates and source.aggregates[own].function is Function.COUNT:
+        value = f"coalesce({value}, 0)"
     if default is not None:
         value = f"CASE WHEN {name}.by_{source.on[0]} IS NULL THEN {default} ELSE {value} END"
     return f"{value} AS {own}"

@@ -13,7 +13,8 @@ from history_model import periods
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.events import Key
 from lakeward.core.history.options import ByColumn, History, Kind, ValidityColumns
-from lakeward.core.joined.declaration import Aggregate, Function, Source
+from lakeward.core.joined.check import validate_joined
+from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, Source
 from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.schema import Column, Schema, Type
 
@@ -125,6 +126,12 @@ def tables_of(history: History | None = None, more: Sequence[str] = ()) -> dict[
         table = TableName("shop", name)
         found[table] = Dimension(name=table, schema=schema, key=(*more, columns[0]), history=history)
     return found
+
+
+def define_shape(shape: str, history: History | None = None, of: History | None = None) -> JoinDefinition:
+    """Return a joined table of one of the shapes, of mirrors or histories `of`."""
+    joined = JoinDeclaration(name=TableName("dw", "t"), sources=shapes()[shape], history=history)
+    return validate_joined(joined, tables_of(of))
 
 
 @dataclass

@@ -6,23 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
-from joined_shops import shapes, tables_of
+from joined_shops import define_shape, shapes
 
-from lakeward.core.dimension import TableName
 from lakeward.core.history.options import ByRun, History, Track
-from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.joined.join_definition import JoinDefinition
 from lakeward.core.joined.omitted_rows import OmittedRows
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit, SourceState, plan_join
 
-
-def joining(unknown: Mapping[str, str] | None = None) -> JoinDefinition:
-    joined = JoinDeclaration(name=TableName("dw", "t"), sources=shapes()["summary"], unknown=unknown)
-    return validate_joined(joined, tables_of())
-
-
-SUMMARY = joining()
+SUMMARY = define_shape("summary")
 STATES = {name: SourceState(now=SourceCommit(7, f"{name}-7")) for name in SUMMARY.joined.sources}
 PASSED = {name: one.now for name, one in STATES.items()}
 PROGRESS = JoinProgress(batch=3, digest=SUMMARY.joined.digest, passed=PASSED)
@@ -77,16 +68,15 @@ def test_all_is_made_anew_where_a_source_cannot_list_its_changes(state: SourceSt
 
 def test_another_declaration_makes_all_anew_and_its_sources_may_be_others() -> None:
     progress = replace(PROGRESS, passed={**PASSED, "gone": SourceCommit(1, "g")})
-    plan = planned(progress, joining(unknown={}), orders=EIGHT)
+    plan = planned(progress, replace(SUMMARY, joined=replace(SUMMARY.joined, unknown={})), orders=EIGHT)
     assert plan.reasons == ("it is declared in another way than before",)
     assert (plan.since, plan.progress.passed) == ({}, {**PASSED, "orders": EIGHT.now})
     assert plan.progress.digest != PROGRESS.digest
 
 
 def test_a_history_of_histories_is_made_anew_with_each_change_of_a_source() -> None:
-    joined = replace(SUMMARY.joined, history=History())
-    over_time = validate_joined(joined, tables_of(History()))
-    progress = replace(PROGRESS, digest=joined.digest)
+    over_time = define_shape("summary", History(), of=History())
+    progress = replace(PROGRESS, digest=over_time.joined.digest)
     plan = planned(progress, over_time, orders=replace(EIGHT, has_passed=False))
     assert (plan.reasons, plan.since) == (("it is a history of histories",), {})
     assert plan_join(over_time, progress, STATES) is None
@@ -101,7 +91,7 @@ def test_progress_is_stored_as_one_line_of_json() -> None:
 
 def test_digests_differ_between_declarations_and_are_equal_in_each_process() -> None:
     histories = [None, History(), History(validity=ByRun()), History(track=Track(frozenset("abcdefg")))]
-    found = [JoinDeclaration(name=TableName("dw", "t"), sources=sources) for sources in shapes().values()]
+    found = [define_shape(shape).joined for shape in shapes()]
     found += [replace(SUMMARY.joined, history=history) for history in histories[1:]]
     assert len({one.digest for one in found}) == len(found)
     assert found[-1].digest == "8e2f9bd91d45011c"

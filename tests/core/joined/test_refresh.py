@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 from joined_shops import shapes, tables_of
+from types_of_columns import columns
 
 from lakeward.core.dimension import Dimension, TableName
 from lakeward.core.errors import CommitConflict, SchemaConflict, TableError
@@ -20,7 +21,6 @@ from lakeward.core.merge.counts import Counts
 from lakeward.core.plan import MergePlan
 from lakeward.core.ports import Commit, MergeResult, SkippedKeys, TableState
 from lakeward.core.progress import Progress
-from lakeward.core.schema import Column, Schema, Type
 from lakeward.core.schema_changes.evolution import Policies
 
 SOURCES = shapes()["dimension"]
@@ -185,8 +185,7 @@ def test_new_columns_and_wider_types_of_the_sources_are_followed() -> None:
     lake = Lake()
     refreshed(lake)
     customer = replace(SOURCES["customer"], columns={**SOURCES["customer"].columns, "region": "region"})
-    wider = Schema((Column("code", Type("int")), Column("title", Type("bigint"))))
-    lake.states[REGION] = TableState(Progress(batch=2), wider)
+    lake.states[REGION] = TableState(Progress(batch=2), columns(code="int", title="bigint"))
     refreshed(lake, replace(JOINED, sources={**SOURCES, "customer": customer}))
     assert sorted(change.path for change in lake.merges[-1].changes) == ["region", "region_title"]
 
@@ -224,12 +223,10 @@ def test_a_declaration_that_the_stored_table_cannot_follow_is_refused_before_any
 
 
 def test_sources_have_the_columns_that_are_stored_by_the_names_of_their_next_batch() -> None:
-    schema = Schema(
-        tuple(replace(one, name={"name": "full"}.get(one.name, one.name)) for one in TABLES[CUSTOMER].schema)
-    )
+    schema = columns(id="int", full="int", region="int")
     renamed = replace(TABLES[CUSTOMER], schema=schema, policies=Policies(renames={"name": "full"}))
-    columns = {own: "full" if column == "name" else column for own, column in SOURCES["customer"].columns.items()}
-    joined = replace(JOINED, sources={**SOURCES, "customer": replace(SOURCES["customer"], columns=columns)})
+    customer = replace(SOURCES["customer"], columns={"customer_id": "id", "customer_name": "full"})
+    joined = replace(JOINED, sources={**SOURCES, "customer": customer})
     lake = Lake()
     assert refresh(job(lake, joined, {**TABLES, CUSTOMER: renamed})) is not None
     assert lake.joining is not None

@@ -6,10 +6,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from joined_shops import shapes, tables_of
+from joined_shops import define_shape
 
 from lakeward.core.dimension import TableName
-from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import JoinDeclaration, JoinType, Source
 from lakeward.core.joined.plan import JoinPlan, JoinProgress, SourceCommit
 from lakeward.core.joined.refresh import PreparedJoin
@@ -25,15 +24,17 @@ CUSTOMER = Source(
     otherwise={"customer_key": "-1"},
 )
 
-JOINING = validate_joined(JoinDeclaration(name=TableName("dw", "facts"), sources=shapes()["facts"]), tables_of())
-
 
 def plan_of(since: dict[str, int], *whole: str) -> JoinPlan:
     """Return a plan that takes of each source what came behind a batch, up to its fifth."""
     progress = JoinProgress(batch=2, digest="d", passed={name: SourceCommit(5, "c") for name in since})
-    return JoinPlan(joining=JOINING, progress=progress, since=since, reasons=whole)
+    return JoinPlan(joining=define_shape("facts"), progress=progress, since=since, reasons=whole)
 
 
+SINCE_THREE = PreparedJoin(plan=plan_of({"orders": 3}))
+BOTH = [ORDERS.table, CUSTOMER.table]
+BY_ORDERS = "by the next batch of shop.orders"
+OVER_TIME = "it is a history of histories"
 AS_IT_WAS = "customer as it was at orders.ordered; a row without a match"
 
 
@@ -56,18 +57,10 @@ def test_a_plan_describes_lookups_and_rows_without_a_match(changes: dict[str, An
     ("found", "ahead", "words"),
     [
         (PreparedJoin(), [], "nothing new in its sources"),
-        (PreparedJoin(), [ORDERS.table], "keys touched by the next batch of shop.orders"),
-        (
-            PreparedJoin(over_time=True),
-            [ORDERS.table],
-            "all rows rebuilt: it is a history of histories, touched by the next batch of shop.orders",
-        ),
-        (PreparedJoin(plan=plan_of({"orders": 3})), [], "keys touched by orders 4–5"),
-        (
-            PreparedJoin(plan=plan_of({"orders": 3})),
-            [ORDERS.table, CUSTOMER.table],
-            "keys touched by orders 4–5, and by the next batch of shop.orders, shop.customer",
-        ),
+        (PreparedJoin(), [ORDERS.table], f"keys touched {BY_ORDERS}"),
+        (PreparedJoin(over_time=True), [ORDERS.table], f"all rows rebuilt: {OVER_TIME}, touched {BY_ORDERS}"),
+        (SINCE_THREE, [], "keys touched by orders 4–5"),
+        (SINCE_THREE, BOTH, f"keys touched by orders 4–5, and {BY_ORDERS}, shop.customer"),
         (PreparedJoin(plan=plan_of({}, "declared anew")), [ORDERS.table], "all rows rebuilt: declared anew"),
         (PreparedJoin(missing_sources=(ORDERS.table,)), [ORDERS.table], "waits for the first batch of shop.orders"),
     ],

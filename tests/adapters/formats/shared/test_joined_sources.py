@@ -53,37 +53,34 @@ def test_a_truncate_a_complete_load_and_an_older_snapshot_replace_rows() -> None
     assert newest_replacement(change_log(5, b4=replace(record(4), spliced=True))) == 4
 
 
+ABOVE_ALL = SourceOrder(1, 10**6)
+UNORDERED = {f"b{batch}": record(batch) for batch in range(1, 21)}
+WITH_RELEASED = change_log(32, b31=replace(record(31), record=None))
+
+
 @pytest.mark.parametrize(
-    ("batch", "lateness", "mark", "right"),
+    ("found", "mark", "right"),
     [
-        (31, DAY, SourceOrder(1, 10**6), 0),
-        (32, DAY, None, 0),
-        (40, DAY, SourceOrder(1, 10**6), 32),
-        (40, DAY, SourceOrder(1, 103), 10),
-        (40, Ordered(1000), None, 0),
-        (40, Ordered(10), None, 30),
-        (40, Ordered(3), None, 32),
-        (31, Ordered(3), None, 0),
+        (change_log(31), ABOVE_ALL, 0),
+        (change_log(32), None, 0),
+        (change_log(40), ABOVE_ALL, 32),
+        (change_log(40), SourceOrder(1, 103), 10),
+        (change_log(40, Ordered(1000)), None, 0),
+        (change_log(40, Ordered(10)), None, 30),
+        (change_log(40, Ordered(3)), None, 32),
+        (change_log(31, Ordered(3)), None, 0),
+        # Deletes from before the table was ordered may lie below its low watermark.
+        (change_log(40, Ordered(1000), **UNORDERED), None, 20),
+        (change_log(31, Ordered(1000), **UNORDERED), None, 0),
+        # The positions of released events are not recorded, so trimming may pass a batch without a record.
+        (WITH_RELEASED, None, 31),
+        (WITH_RELEASED, ABOVE_ALL, 32),
+        (WITH_RELEASED, SourceOrder(1, 105), 31),
     ],
 )
-def test_a_trim_forgets_deletes(batch: int, lateness: Lateness, mark: SourceOrder | None, right: int) -> None:
-    found = change_log(batch, lateness)
-    assert newest_forgotten(found, Progress(batch=batch, low_watermark=mark)) == right
-
-
-def test_deletes_from_before_a_table_was_ordered_may_lie_below_its_low_watermark() -> None:
-    before = {f"b{batch}": record(batch) for batch in range(1, 21)}
-    assert newest_forgotten(change_log(40, Ordered(1000), **before), Progress(batch=40)) == 20
-    assert newest_forgotten(change_log(31, Ordered(1000), **before), Progress(batch=31)) == 0
-
-
-@pytest.mark.parametrize("mark", [None, SourceOrder(1, 10**6)])
-def test_a_batch_without_a_record_may_have_deleted_rows_of_released_events(mark: SourceOrder | None) -> None:
-    """The positions of released events are not recorded, so trimming may pass such a batch."""
-    later = record(32, epoch=1)
-    found = change_log(32, b31=replace(record(31), record=None), b32=later)
-    assert newest_forgotten(found, Progress(batch=32, low_watermark=mark)) == (31 if mark is None else 32)
-    assert newest_forgotten(found, Progress(batch=32, low_watermark=SourceOrder(1, 105))) == 31
+def test_a_trim_forgets_deletes(found: Any, mark: SourceOrder | None, right: int) -> None:
+    progress = Progress(batch=len(found.batches.records), low_watermark=mark)
+    assert newest_forgotten(found, progress) == right
 
 
 def table(*batches: tuple[str, int], gone: Sequence[int] = (), upto: int = 9) -> Any:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import pytest
 from joined_frames import DAY
-from joined_shops import shapes, tables_of
+from joined_shops import define_shape
 from pyspark.sql import SparkSession
 
 from lakeward.adapters.spark.joined.difference import _TOUCHED, _change_instant
-from lakeward.core.dimension import TableName
 from lakeward.core.history.options import ByRun, History, ValidityColumns
-from lakeward.core.joined.check import validate_joined
-from lakeward.core.joined.declaration import JoinDeclaration
 from lakeward.core.joined.plan import JoinPlan, JoinProgress
 from lakeward.core.schema import Type
 
@@ -50,9 +47,8 @@ def test_a_change_counts_from_its_time_and_from_the_run_where_nothing_dates_it(
     right: int,
 ) -> None:
     """Without `reached` there is no version of the key, without `row` no time of its row."""
-    joined = JoinDeclaration(name=TableName("dw", "t"), sources=shapes()["dimension"], history=history)
     plan = JoinPlan(
-        joining=validate_joined(joined, tables_of()),
+        joining=define_shape("dimension", history),
         progress=JoinProgress(batch=2, digest="", passed={}),
         ran=RUN if history is TIMED else RUN * DAY,
         is_first=is_first,

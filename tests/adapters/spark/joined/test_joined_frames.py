@@ -84,9 +84,8 @@ def looked_up(shape: str, random: Random, shops: int) -> Town:
     waits = random.choice([*found])
     for name in [*found][1:]:
         last = dict.fromkeys([*found[name].columns][-1:], "-1")
-        found[name] = (
-            replace(found[name], way=JoinType.INNER) if name == waits else replace(found[name], otherwise=last)
-        )
+        options: dict[str, Any] = {"way": JoinType.INNER} if name == waits else {"otherwise": last}
+        found[name] = replace(found[name], **options)
     of = {name: of_shops(name, place, one) for place, (name, one) in enumerate(found.items())}
     joined = JoinDeclaration(name=TableName("dw", "joined"), sources=of, unknown={})
     return Town(validate_joined(joined, tables_of(NUMBERED)), [Facts(random) for _ in range(shops)])
