@@ -93,7 +93,7 @@ def with_history(tables: Mapping[TableName, Dimension], **histories: History) ->
     return {name: replace(found, history=histories.get(name.table)) for name, found in tables.items()}
 
 
-def test_a_joined_table_has_the_selected_columns_and_the_key_of_the_driving_source() -> None:
+def test_a_joined_table_has_the_selected_columns_and_the_key_or_groups_of_the_driving_source() -> None:
     sums = {"orders": Aggregate(Function.COUNT), "last_tags": Aggregate(Function.LATEST, "tags", "id")}
     city = {"city": Aggregate(Function.MIN, "city")}
     found = validate_joined(
@@ -107,9 +107,6 @@ def test_a_joined_table_has_the_selected_columns_and_the_key_of_the_driving_sour
     own = "customer_id int, again int, name string, city string, orders bigint, last_tags list<string>"
     assert found.dimension.key == ("customer_id",)
     assert ", ".join(f"{column.name} {column.type}" for column in found.dimension.schema) == own
-
-
-def test_a_joined_table_of_groups_has_their_columns_as_its_key() -> None:
     grouped = replace(ORDERS, to=(), columns={"who": "customer"})
     assert validate_joined(joined(orders=grouped), TABLES).dimension.key == ("who",)
 

@@ -35,10 +35,6 @@ def test_the_first_batch_makes_all_rows_once_each_source_has_a_commit() -> None:
     assert plan_join(SUMMARY, None, {name: one for name, one in STATES.items() if name != "orders"}) is None
 
 
-def test_there_is_no_batch_where_nothing_is_new() -> None:
-    assert plan_join(SUMMARY, PROGRESS, STATES) is None
-
-
 @pytest.mark.parametrize(
     "states",
     [

@@ -16,8 +16,8 @@ from typing import Any
 import joined_frames
 import pytest
 from joined_feeds import check_equal, draw_declaration, of_shops, tables_of
-from joined_frames import Table, Town, make_plan
-from joined_shops import NUMBERED, Facts, Shop, lookups, shapes
+from joined_frames import DAY, Table, Town, make_plan
+from joined_shops import NUMBERED, Facts, Shop, define_shape, lookups, shapes
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,12 +25,14 @@ from pyspark.sql import functions as F
 from lakeward.adapters.spark.history.instants import of_countable
 from lakeward.adapters.spark.history.versions import Versions
 from lakeward.adapters.spark.joined import difference, joined_rows, touched_keys
+from lakeward.adapters.spark.joined.difference import _TOUCHED, _change_instant
 from lakeward.adapters.spark.joined.source_frames import AT, INSTANT, JoinedSource
 from lakeward.core.dimension import TableName
 from lakeward.core.history.instants import valid_instant_range
 from lakeward.core.history.options import ByRun, History, ValidityColumns
 from lakeward.core.joined.check import validate_joined
 from lakeward.core.joined.declaration import Aggregate, Function, JoinDeclaration, JoinType
+from lakeward.core.joined.plan import JoinPlan, JoinProgress
 from lakeward.core.schema import Type
 
 pytestmark = pytest.mark.spark
@@ -40,6 +42,7 @@ BATCHES = 3 if "LAKEWARD_LONG" in os.environ else 2
 FEW = 20
 """As many shops are enough to find a mistake."""
 BY_DAY = ValidityColumns(type=Type("date"))
+BY_RUN = History(validity=ByRun(), validity_columns=BY_DAY)
 
 
 def check(spark: SparkSession, make: str, shape: str, shops: int = SHOPS) -> None:
@@ -94,7 +97,7 @@ def looked_up(shape: str, random: Random, shops: int) -> Town:
 over_time = partial(town_of, history=History(), of=History(), as_now=0.3)
 TOWNS: Mapping[str, Callable[[str, Random, int], Town]] = {
     "mirrors": town_of,
-    "by_run": partial(town_of, history=History(validity=ByRun(), validity_columns=BY_DAY)),
+    "by_run": partial(town_of, history=BY_RUN),
     "each_change": partial(town_of, history=History(), each_change=True),
     "over_time": over_time,
     "all_over_time": partial(over_time, as_now=0.0),
@@ -216,3 +219,47 @@ def test_keys_with_an_instant_at_the_open_end_are_skipped_with_a_reason(active: 
         f"a version begins or ends at the open end, or behind it (valid_from = 1970-01-01 00:00:00.{begins:06})"
     )
     found.cached.unpersist()
+
+
+RUN = 20
+TIMED, SINCE_LOAD = History(), History(first_load=3)
+
+
+@pytest.mark.parametrize(
+    ("history", "is_first", "touched", "row", "reached", "right"),
+    [
+        (TIMED, False, None, 7, None, 7),  # a new row
+        (TIMED, False, 9, 7, None, 9),
+        (TIMED, False, None, None, None, RUN),
+        (TIMED, False, 8, 7, 5, 8),  # a change that a source lists
+        (TIMED, False, 8, 9, 5, 9),
+        (TIMED, False, 8, None, 5, 8),
+        (TIMED, False, 4, 5, 5, 5),
+        (TIMED, False, None, 7, 5, 7),  # no source lists it, and a row is newer than the last version
+        (TIMED, False, None, 5, 5, RUN),
+        (TIMED, False, None, None, 5, RUN),
+        (SINCE_LOAD, True, None, 7, None, 3),
+        (SINCE_LOAD, False, None, 7, None, 7),
+        (BY_RUN, False, 8, 7, 5, RUN),
+    ],
+)
+def test_a_change_counts_from_its_time_and_from_the_run_where_nothing_dates_it(
+    spark: SparkSession,
+    history: History,
+    is_first: bool,
+    touched: int | None,
+    row: int | None,
+    reached: int | None,
+    right: int,
+) -> None:
+    """Without `reached` there is no version of the key, without `row` no time of its row."""
+    plan = JoinPlan(
+        joining=define_shape("dimension", history),
+        progress=JoinProgress(batch=2, digest="", passed={}),
+        ran=RUN if history is TIMED else RUN * DAY,
+        is_first=is_first,
+    )
+    last = f"CASE WHEN {reached is not None} THEN named_struct('reached', bigint({reached or 'NULL'})) END"
+    columns = f"bigint({touched or 'NULL'}) AS {_TOUCHED}, named_struct('instant', bigint({row or 'NULL'})) AS row"
+    [[found]] = spark.sql(f"SELECT {_change_instant(plan)} FROM (SELECT {columns}, {last} AS last)").collect()
+    assert found == right
