@@ -362,22 +362,6 @@ def test_a_history_of_mirrors_keeps_its_past_where_a_source_was_dropped_and_load
     ]
 
 
-def test_a_history_of_mirrors_that_is_declared_in_another_way_keeps_its_past(project: Project) -> None:
-    tables = TWO.replace('city = "string"', 'city = "string", land = "string"')
-    project.configure(tables, source=TIMED)
-    put(project, "customer", 1, "I,1,Ann", "I,2,Bea")
-    put(project, "address", 2, "I,1,Bonn,DE", "I,2,Rom,Rom")
-    run_joined(project)
-    project.configure(tables.replace('columns = ["city"]', 'columns = { city = "land" }'), source=TIMED)
-    last = run_joined(project)["last"]
-    assert (last["whole"], last["written"]) == (["it is declared in another way than before"], 2)
-    assert versions(project) == [
-        (1, "2026-11-02", "Ann", "Bonn", "2026-12-01"),
-        (1, "2026-12-01", "Ann", "DE", None),
-        (2, "2026-11-02", "Bea", "Rom", None),
-    ]
-
-
 DAMAGED = pytest.mark.filterwarnings("ignore:Merge on read is not yet supported")
 
 

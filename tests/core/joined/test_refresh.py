@@ -202,7 +202,6 @@ KINDS_DIFFER = 'its versions were kept with the options {}, now {"kinds":{"custo
         (None, TABLES, {"sources": {"customer": SOURCES["customer"]}}, "column address_city", False),
         (None, TABLES, {"sources": {**SOURCES, "customer": OTHER_KEY}}, "key was customer_id and is number", False),
         (History(), HISTORIES, {"history": OTHER_KINDS}, KINDS_DIFFER, False),
-        (History(), TABLES, {"history": OTHER_KINDS}, KINDS_DIFFER, True),
     ],
 )
 def test_a_declaration_that_the_stored_table_cannot_follow_is_refused_before_anything_is_resolved(

@@ -63,11 +63,13 @@ def refusal(folder: Path, *parts: str, tables: str = TABLES) -> ConfigError:
 
 
 def test_settings_become_the_declaration_of_the_core(tmp_path: Path) -> None:
+    """A source without `to` is joined to columns of the same names."""
     head = '[joined."dw.dim"]\nunknown = { name = "nobody", id = -2 }\n'
-    assert declared(tmp_path, head, CUSTOMER, ORDERS) == JoinDeclaration(
+    assert declared(tmp_path, head, CUSTOMER, ADDRESS, ORDERS) == JoinDeclaration(
         name=NAME,
         sources={
             "customer": Source(table=TableName("shop", "customer"), columns={"id": "id", "name": "name"}),
+            "address": Source(table=TableName("shop", "address"), columns={"town": "city"}, on=("id",), to=("id",)),
             "orders": Source(
                 table=TableName("shop", "orders"),
                 on=("customer",),
@@ -78,11 +80,6 @@ def test_settings_become_the_declaration_of_the_core(tmp_path: Path) -> None:
         },
         unknown={"name": "nobody", "id": "-2"},
     )
-
-
-def test_a_source_is_joined_to_columns_of_the_same_names_by_default(tmp_path: Path) -> None:
-    found = declared(tmp_path, CUSTOMER, ADDRESS).sources["address"]
-    assert (found.to, found.columns) == (("id",), {"town": "city"})
 
 
 def test_a_history_and_an_unknown_row_are_options(tmp_path: Path) -> None:

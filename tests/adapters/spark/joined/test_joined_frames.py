@@ -126,6 +126,14 @@ def test_a_failed_comparison_leaves_no_cached_frame(active: SparkSession, monkey
     assert active._jsparkSession.sharedState().cacheManager().isEmpty()
 
 
+def links_after(original: Any, source: Any, changes: Any, _: Any, table: Any) -> Any:
+    return original(source, changes, None, table)
+
+
+def even_moments(original: Any, *given: Any) -> Any:
+    return original(*given).where(f"{AT} % 2 = 0")
+
+
 def null_equals_null(_: Any, one: Sequence[str], other: Sequence[str]) -> list[Any]:
     return [F.col(left).eqNullSafe(F.col(right)) for left, right in zip(one, other, strict=True)]
 
@@ -140,13 +148,7 @@ def touched_without_a_time(original: Any, *given: Any) -> DataFrame:
 
 
 MISTAKES: Mapping[str, tuple[Any, str, Any, str, str]] = {
-    "changes without the rows before": (
-        touched_keys,
-        "_changed_links",
-        lambda f, source, changes, _, table: f(source, changes, None, table),
-        "mirrors",
-        "groups",
-    ),
+    "changes without the rows before": (touched_keys, "_changed_links", links_after, "mirrors", "groups"),
     "unchanged rows written": (difference._ShownVersions, "equal", lambda *_: "false", "by_run", "dimension"),
     "NULL equals NULL": (joined_rows, "equal_links", null_equals_null, "mirrors", "deep"),
     "any aggregate": (JoinedSource, "_aggregate_sql", any_aggregate_is_the_greatest, "mirrors", "groups"),
@@ -154,13 +156,7 @@ MISTAKES: Mapping[str, tuple[Any, str, Any, str, str]] = {
     "version left open": (Versions, "closed", lambda _, self, versions, *__: versions, "by_run", "facts"),
     "no times of changes": (joined_frames, "find_touched_keys", touched_without_a_time, "each_change", "facts"),
     "nothing otherwise": (JoinedSource, "_defaults", lambda *_: {}, "looked_up", "facts"),
-    "instants left out": (
-        joined_rows,
-        "_moments",
-        lambda f, *given: f(*given).where(f"{AT} % 2 = 0"),
-        "over_time",
-        "facts",
-    ),
+    "instants left out": (joined_rows, "_moments", even_moments, "over_time", "facts"),
 }
 FIRST = next(iter(MISTAKES))
 
