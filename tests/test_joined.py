@@ -181,12 +181,8 @@ def test_a_summary_follows_updates_and_deletes_of_its_sources(project: Project) 
     put(project, "orders", 3, "D,11,1,50", "U,12,2,20", "U,10,1,35")
     put(project, "customer", 3, "I,3,Cleo")
     last = run_joined(project)["last"]
-    assert (last["whole"], last["since"], last["written"], last["removed"]) == (
-        [],
-        {"customer": 1, "orders": 1},
-        3,
-        2,
-    )
+    assert (last["whole"], last["since"]) == ([], {"customer": 1, "orders": 1})
+    assert (last["written"], last["removed"]) == (3, 2)
     assert summary(project) == [
         first[0],
         (1, "Ann", 1, 35, 35, 35),

@@ -14,19 +14,7 @@ from random import Random, SystemRandom
 
 import pytest
 from hypothesis import settings
-from joined_feeds import (
-    SOURCE,
-    ZERO_DAY,
-    Captured,
-    JoinedShops,
-    as_number,
-    change_line,
-    check_equal,
-    draw_declaration,
-    in_lake,
-    seen,
-    settings_of,
-)
+from joined_feeds import SOURCE, ZERO_DAY, Captured, JoinedShops, draw_declaration, in_lake, settings_of
 from joined_shops import shapes
 from project import NOW, Project, any_kind
 
@@ -92,7 +80,7 @@ class Lake:
         lines: dict[str, list[str]] = defaultdict(list)
         for number, shop in enumerate(self.shops):
             for event in shop.events[shop.delivered :]:
-                lines[event.name].append(change_line(number, event))
+                lines[event.name].append(event.line(number))
             shop.delivered = len(shop.events)
         for name, of in lines.items():
             half = len(of) // 2
@@ -107,9 +95,7 @@ class Lake:
         for table in self.tables:
             table.beginning = -ZERO_DAY * (24 if table.joining.over_time else 1)
             name, columns = table.joined.name, tuple(table.joining.dimension.stored.schema.names)
-            read = self.project.read(name.table, name.schema, columns)
-            rows = [dict(zip(columns, map(as_number, row), strict=True)) for row in read]
-            check_equal(seen(table.joining, rows), table.expected(ran), f"after the run of day {ran}")
+            table.check(columns, self.project.read(name.table, name.schema, columns), ran)
 
 
 @pytest.fixture

@@ -79,6 +79,14 @@ class Event:
     image: Image | None
     was: int
 
+    def line(self, shop: int) -> str:
+        """Return the change of a shop as DMS writes it, with the key from before it behind the columns."""
+        cells = self.image or {KEYS[self.name][1]: self.key}
+        values = [shop, *(cells.get(column) for column in COLUMNS[self.name]), shop, self.was]
+        operation = "D" if self.image is None else "U"
+        at = (ZERO + timedelta(hours=self.time)).strftime("%Y-%m-%d %H:%M:%S.000000")
+        return ",".join([operation, at, *("" if value is None else str(value) for value in values)]) + "\n"
+
 
 @dataclass
 class Captured(Shop):
@@ -107,15 +115,6 @@ class Captured(Shop):
         if was != key:
             self.put(name, was, time, None)
         self.put(name, key, time, event.image)
-
-
-def change_line(number: int, event: Event) -> str:
-    """Return a change as DMS writes it, with the key from before it behind the columns."""
-    cells = event.image or {KEYS[event.name][1]: event.key}
-    values = [number, *(cells.get(column) for column in COLUMNS[event.name]), number, event.was]
-    operation = "D" if event.image is None else "U"
-    at = (ZERO + timedelta(hours=event.time)).strftime("%Y-%m-%d %H:%M:%S.000000")
-    return ",".join([operation, at, *("" if value is None else str(value) for value in values)]) + "\n"
 
 
 # Settings.
@@ -233,6 +232,11 @@ class JoinedShops:
             for key, moments in (self._over_time() if self.joining.over_time else self._by_runs(run)).items()
             for one in of_one_key(moments, columns.tracked, columns.first_values, columns.previous)
         }
+
+    def check(self, columns: Sequence[str], read: Iterable[Sequence[Any]], run: int) -> None:
+        """Compare the rows that a reader finds after a run of that day with the expected ones."""
+        rows = [dict(zip(columns, map(as_number, row), strict=True)) for row in read]
+        check_equal(seen(self.joining, rows), self.expected(run), f"after the run of day {run}")
 
     def _over_time(self) -> Mapping[Key, list[tuple[int, Image | None]]]:
         """Return the joined rows of all times; at the time 0 there is the unknown one alone."""

@@ -36,11 +36,7 @@ def test_the_first_batch_makes_all_rows_once_each_source_has_a_commit() -> None:
 
 
 @pytest.mark.parametrize(
-    "states",
-    [
-        {"orders": replace(EIGHT, remembers=7, replaced=7)},
-        {"orders": EIGHT, "customer": EIGHT},
-    ],
+    "states", [{"orders": replace(EIGHT, remembers=7, replaced=7)}, {"orders": EIGHT, "customer": EIGHT}]
 )
 def test_changes_are_read_of_new_commits(states: Mapping[str, SourceState]) -> None:
     plan = planned(**states)

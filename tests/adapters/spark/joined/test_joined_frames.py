@@ -222,33 +222,28 @@ TIMED, SINCE_LOAD = History(), History(first_load=3)
 
 
 @pytest.mark.parametrize(
-    ("history", "is_first", "touched", "row", "reached", "right"),
+    ("history", "is_first", "times", "right"),
     [
-        (TIMED, False, None, 7, None, 7),  # a new row
-        (TIMED, False, 9, 7, None, 9),
-        (TIMED, False, None, None, None, RUN),
-        (TIMED, False, 8, 7, 5, 8),  # a change that a source lists
-        (TIMED, False, 8, 9, 5, 9),
-        (TIMED, False, 8, None, 5, 8),
-        (TIMED, False, 4, 5, 5, 5),
-        (TIMED, False, None, 7, 5, 7),  # no source lists it, and a row is newer than the last version
-        (TIMED, False, None, 5, 5, RUN),
-        (TIMED, False, None, None, 5, RUN),
-        (SINCE_LOAD, True, None, 7, None, 3),
-        (SINCE_LOAD, False, None, 7, None, 7),
-        (BY_RUN, False, 8, 7, 5, RUN),
+        (TIMED, False, (None, 7, None), 7),  # a new row
+        (TIMED, False, (9, 7, None), 9),
+        (TIMED, False, (None, None, None), RUN),
+        (TIMED, False, (8, 7, 5), 8),  # a change that a source lists
+        (TIMED, False, (8, 9, 5), 9),
+        (TIMED, False, (8, None, 5), 8),
+        (TIMED, False, (4, 5, 5), 5),
+        (TIMED, False, (None, 7, 5), 7),  # no source lists it, and a row is newer than the last version
+        (TIMED, False, (None, 5, 5), RUN),
+        (TIMED, False, (None, None, 5), RUN),
+        (SINCE_LOAD, True, (None, 7, None), 3),
+        (SINCE_LOAD, False, (None, 7, None), 7),
+        (BY_RUN, False, (8, 7, 5), RUN),
     ],
 )
 def test_a_change_counts_from_its_time_and_from_the_run_where_nothing_dates_it(
-    spark: SparkSession,
-    history: History,
-    is_first: bool,
-    touched: int | None,
-    row: int | None,
-    reached: int | None,
-    right: int,
+    spark: SparkSession, history: History, is_first: bool, times: Sequence[int | None], right: int
 ) -> None:
-    """Without `reached` there is no version of the key, without `row` no time of its row."""
+    """The times are of the change that touched a key, of its row and of its last version, where there are such."""
+    touched, row, reached = times
     plan = JoinPlan(
         joining=define_shape("dimension", history),
         progress=JoinProgress(batch=2, digest="", passed={}),
