@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import structlog
@@ -195,6 +196,8 @@ class KafkaSource:
             log.debug("messages are decoded one by one", table=str(dimension.name), reason=str(needed))
         self.landing.tables_of_lines.add(table)
         selection = self._with_lines(dimension, selection)
+        with suppress(LinesNeeded):  # lines may have several schemas of the same columns
+            return self.files.read(dimension, selection, epoch), selection
         files = replace(self.files, message_form=self.files.message_form.reading_schemas())
         return files.read(dimension, selection, epoch), selection
 

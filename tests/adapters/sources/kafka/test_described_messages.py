@@ -487,20 +487,23 @@ ORDER_SCHEMA: Final = {
 }
 
 
-def rows_of_connect(folder: Path, small_batch: int) -> pa.Table:
+def rows_of_connect(folder: Path, small_batch: int, *, schemas: int = 1) -> pa.Table:
     """Return the events of messages as Kafka Connect writes them by default: keys and values have a schema."""
     own = feed(folder, types="schema")
     for number in range(50):
         key = wrapped(written({"id": number}), '{"type":"struct","fields":[{"type":"int64","field":"id"}]}')
-        value = described(order_message(number).decode(), written(ORDER_SCHEMA))
+        schema = ORDER_SCHEMA | {"name": f"Envelope{number % schemas}"}
+        value = described(order_message(number).decode(), written(schema))
         own.broker.send(TOPIC, value.encode(), key=key)
     return rows_of_feed(own, small_batch)
 
 
 def test_what_connect_writes_by_default_is_read_in_columns_as_in_a_small_batch(tmp_path: Path) -> None:
+    """Also where schemas of the same columns differ: lines are made of the messages then."""
     large = rows_of_connect(tmp_path / "large", 49)
     assert large.equals(rows_of_connect(tmp_path / "small", 50))
     assert large.column("id").to_pylist() == [*range(50)]
+    assert large.equals(rows_of_connect(tmp_path / "several", 5, schemas=2))
 
 
 def test_avro_is_read_in_columns_as_in_a_small_batch(tmp_path: Path) -> None:
