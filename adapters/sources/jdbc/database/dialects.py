@@ -39,8 +39,8 @@ class Dialect:
     `read_log` parses, `server` the id of the server whose log it is, `clock` the time in microseconds since 1970.
     `export` is a query that returns a name of its transaction's snapshot, which other transactions use by `adopt`.
     A value that is read as a text is cast to `text`, unless its type is one of `texts`; if `text` is empty, the
-    driver converts it. `nth_row` ends a query that returns one row, after so many others; it takes half the time of
-    numbered rows (None: rows are numbered).
+    driver converts it. `nth_row` ends a query that returns one row after so many others, which is faster than to
+    number all rows (None: rows are numbered).
     """
 
     session: str | None = None
